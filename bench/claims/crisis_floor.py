@@ -11,12 +11,12 @@ from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 from clew.runtime.model.messages import Message
-from clew_companion.crisis.classifier import features, is_in_doubt, load_weights, score_margins
+from clew_companion.crisis.classifier import features, is_for_network, load_weights, score_features
 from clew_companion.crisis.concepts import read_message
 from clew_companion.crisis.floor import MOST_TURNS, judge_message
 from clew_companion.crisis.lexicon import load_lexicon
 
-MILLISECONDS = 1.0
+MILLISECONDS = 20.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"
 """Messages in nine languages, of one word to a hundred."""
 
@@ -24,7 +24,7 @@ MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "
 async def measure(ground: Ground) -> Section:
     """Every message by itself, behind those before it, and those alone that the network is asked about."""
     messages = [json.loads(line)["text"] for line in MESSAGES.read_text("utf-8").splitlines()]
-    doubtful = [text for text in messages if _is_doubtful(text)]
+    doubtful = [text for text in messages if _is_for_network(text)]
     new = itertools.count(1)
     contestants = [
         _judging("a message alone", messages, 0, new),
@@ -39,9 +39,9 @@ async def measure(ground: Ground) -> Section:
     )
 
 
-def _is_doubtful(text: str) -> bool:
+def _is_for_network(text: str) -> bool:
     reading = read_message(text, load_lexicon())
-    return is_in_doubt(reading, score_margins(features(reading), load_weights()))
+    return is_for_network(reading, score_features(features(reading), load_weights()))
 
 
 def _bound(name: str) -> Bound:

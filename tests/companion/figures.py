@@ -2,7 +2,8 @@
 
 ``python -m tests.companion.figures`` tells how the floor did on the development part, each message judged by
 what was made without it, and writes the tables into the page: the weights alone on all of it, and with the
-network on a fifth. ``--held-out`` measures the held-out parts too. It prints no message of either.
+network on a fifth. ``--held-out`` measures the held-out parts too. It prints no message of any. False alarms
+in public ordinary talk are measured by ``ordinary``, since that talk is not part of the project.
 """
 
 import argparse
@@ -22,8 +23,9 @@ import msgspec
 from clew.runtime.model.messages import Message
 from clew.testing.scripted_model import ScriptedModel
 from clew_companion.crisis.classifier import combined_scorer, load_weights, weights_scorer
-from clew_companion.crisis.floor import FloorVerdict, judge_message, judge_message_with
+from clew_companion.crisis.floor import FloorVerdict, judge_message_with
 from clew_companion.crisis.judgement import Judgement, decide_level, judgement_request
+from clew_companion.crisis.message import judge
 from clew_companion.crisis.network import load_network
 from tests.companion.labelled import (
     DEVELOPMENT,
@@ -40,7 +42,7 @@ from tests.companion.labelled import (
 
 PAGE = HERE.parents[1] / "docs" / "companion" / "safety.md"
 CROSS_VALIDATION = HERE / "development" / "cross_validated.json"
-HELD_OUT = ("held_out_2", "held_out_3")
+HELD_OUT, WHOLE_TALKS = ("held_out_2", "held_out_3"), "held_out_4"
 WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 """The scripted model is one level off in a tenth of its answers, and fails to answer in a twentieth."""
 
@@ -51,8 +53,10 @@ class Pair(msgspec.Struct, frozen=True):
     label: int
     floor: int
     both: int
+    stated: int = 0
     alone: int = 0
     language: str = "en"
+    kind: str = ""
     file: str = ""
 
 
@@ -71,7 +75,7 @@ async def _pairs_of(part: str) -> list[Pair]:
         for one, by in zip(labels, answers, strict=True)
     ]
     return [
-        msgspec.structs.replace(pair, language=one.language, file=one.file, alone=alone)
+        msgspec.structs.replace(pair, language=one.language, kind=one.kind, file=one.file, alone=alone)
         for pair, one, alone in zip(pairs, labels, _alone(part), strict=True)
     ]
 
@@ -103,10 +107,10 @@ async def _pair(
     chance: random.Random,
     by: Sequence[int] | None,
 ) -> Pair:
-    verdict = judge_message(text, before) if by is None else FloorVerdict(level=by[0], leans=bool(by[1]))
+    verdict = judge(text, before) if by is None else FloorVerdict(level=by[0], stated=by[1])
     model = await _model_judgement(text, before, level, chance)
     decision = decide_level(verdict, model, has_failed=model is None)
-    return Pair(level, int(verdict.level), int(decision.level))
+    return Pair(level, int(verdict.level), int(decision.level), int(verdict.stated))
 
 
 async def _model_judgement(
@@ -222,9 +226,33 @@ def _miss_lines(pairs: Sequence[Pair]) -> list[str]:
         f"Level 2 or more, floor alone: sensitivity {sensitivity(english, 2):.3f} and specificity "
         f"{specificity(english, 2):.3f} in English, {sensitivity(other, 2):.3f} and "
         f"{specificity(other, 2):.3f} in the other languages.",
+        _stated_line(pairs),
         *_without(pairs),
         *_ordinary(pairs),
     ]
+
+
+def stated_share(pairs: Sequence[Pair]) -> float:
+    """The share of messages that state risk, whatever any model says."""
+    return sum(pair.stated >= 2 for pair in pairs) / len(pairs)
+
+
+def explicit_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    """The messages that say it outright."""
+    return [pair for pair in pairs if pair.kind == "explicit" and pair.label >= 2]
+
+
+def _stated_line(pairs: Sequence[Pair]) -> str:
+    """What holds against any model."""
+    explicit = explicit_pairs(pairs)
+    risk = [pair for pair in pairs if pair.label >= 2]
+    harmless = [pair for pair in pairs if pair.label == 0]
+    return (
+        f"At least a question: {sum(pair.floor >= 1 for pair in risk) / len(risk):.3f} of what is risk. "
+        f"Stated, and held against any model: {stated_share(explicit):.3f} of {len(explicit)} explicit "
+        "messages, "
+        f"{stated_share(risk):.3f} of all risk, {stated_share(harmless):.3f} of what is harmless."
+    )
 
 
 def _without(pairs: Sequence[Pair]) -> list[str]:
@@ -286,6 +314,70 @@ def _in_time(turn: int | None, due: int | None) -> bool:
     return turn is not None and due is not None and turn <= due
 
 
+class TalkWalk(msgspec.Struct, frozen=True):
+    """A conversation in which each turn is labelled: the labels, and what the floor made of each turn."""
+
+    answer: str
+    labels: tuple[int, ...]
+    verdicts: tuple[FloorVerdict, ...]
+
+    @property
+    def risky_turns_until_noticed(self) -> int | None:
+        """How many risky turns there were when it was noticed; None if it never was."""
+        at = next((at for at, verdict in enumerate(self.verdicts) if verdict.level), None)
+        return None if at is None else sum(label >= 1 for label in self.labels[: at + 1])
+
+    @property
+    def highest(self) -> int:
+        """The highest level that was found."""
+        return max(verdict.level for verdict in self.verdicts)
+
+
+@functools.cache
+def labelled_walks(name: str) -> Sequence[TalkWalk]:
+    """The conversations of a file of the fourth part, turn by turn, by the floor alone."""
+    talks = []
+    for talk in conversations(WHOLE_TALKS, name):
+        turns = user_turns(talk)
+        verdicts = tuple(judge(text, before) for _, text, before, _ in turns)
+        talks.append(TalkWalk(talk.answer, tuple(level for *_, level in turns), verdicts))
+    return talks
+
+
+def talk_table() -> str:
+    """The figures of the fourth part, as the page shows them."""
+    at_risk, calm = labelled_walks("at_risk"), labelled_walks("calm")
+    noticed = [one.risky_turns_until_noticed for one in at_risk]
+    counts = [sum(number is not None and number <= turn for number in noticed) for turn in (1, 2, 3)]
+    return "\n".join(
+        [
+            f"Of {len(at_risk)} conversations at risk {counts[0]} were noticed by the first risky turn, "
+            f"{counts[1]} by the second, {counts[2]} by the third, and {noticed.count(None)} never. "
+            f"{sum(one.highest >= 2 for one in at_risk)} got a crisis reply.",
+            "",
+            f"Of {len(calm)} calm conversations {sum(not one.highest for one in calm)} were left alone, "
+            f"{sum(one.highest == 1 for one in calm)} were asked, and "
+            f"{sum(one.highest >= 2 for one in calm)} got a crisis reply.",
+            "",
+            _answer_line("wanted"),
+            _answer_line("dangerous"),
+        ]
+    )
+
+
+def _answer_line(answer: str) -> str:
+    """What became of the answers to a crisis reply."""
+    talks = [one for one in labelled_walks("after_a_crisis_reply") if one.answer == answer]
+    levels = [
+        verdict.level
+        for one in talks
+        for label, verdict in list(zip(one.labels, one.verdicts, strict=True))[1:]
+        if (label == 3) == (answer == "dangerous")
+    ]
+    counts = ", ".join(f"{levels.count(level)} level {level}" for level in range(4))
+    return f"After a crisis reply, {len(levels)} answers that are {answer}: {counts}.  "
+
+
 def page_with(page: str, part: str, table: str) -> str:
     """The page with the tables of a part in their place."""
     place = re.compile(rf"(<!-- {part} -->\n).*?(<!-- end of {part} -->)", re.DOTALL)
@@ -300,6 +392,8 @@ def main() -> None:
     parts = [DEVELOPMENT, FIFTH, *held_out]
     for part in parts:
         PAGE.write_text(page_with(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
+    if held_out:
+        PAGE.write_text(page_with(PAGE.read_text("utf-8"), WHOLE_TALKS, talk_table()), "utf-8")
     line = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds():.2f} ms a message\n"
     sys.stdout.write(line)
 

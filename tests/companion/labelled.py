@@ -46,6 +46,7 @@ class Conversation(msgspec.Struct, frozen=True):
     at_risk_from: int | None
     level: int
     language: str = "en"
+    answer: str = ""
 
 
 def messages(part: str) -> list[LabelledMessage]:

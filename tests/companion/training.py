@@ -6,7 +6,6 @@ beside the messages. It takes some minutes and always writes the same, from the 
 
 import hashlib
 import json
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,15 +16,13 @@ import msgspec
 from clew_companion.crisis import floor as crisis
 from clew_companion.crisis.classifier import (
     LEVEL_COUNT,
-    NETWORK_LANGUAGE,
     SCORE_NAMES,
     MessageScorer,
     Weights,
     combined_scorer,
     encode_weights,
     features,
-    is_in_doubt,
-    score_margins,
+    score_features,
     weights_scorer,
 )
 from clew_companion.crisis.concepts import read_message
@@ -48,10 +45,13 @@ from tests.companion.labelled import (
 )
 from tests.companion.regression import Example, learn
 
-LEFT_ALONE = (0.89, 0.92, 0.967, 0.97, 0.97)
-"""The share of the rest that each score should leave alone: it decides where the score begins to count."""
-LEFT_TOGETHER = (0.92, 0.94, 0.97)
-"""The same for the levels where the network is asked too: it tells more apart, so it may leave more alone."""
+ALONE, TOGETHER = (1.4, 1.9, 0.4), (0.35, 0.6, -1.0)
+"""Where question, risk and danger begin to count, by the weights alone and with the network.
+
+They are placed by what ``python -m tests.companion.ordinary`` says of public ordinary talk.
+"""
+LEFT_ALONE = 0.97
+"""The share of the rest that the two other scores should leave alone where they begin to count."""
 PACKAGE = Path(crisis.__file__).parent
 CROSS_VALIDATION = HERE / DEVELOPMENT / "cross_validated.json"
 NOTHING = [0.0] * len(SCORE_NAMES)
@@ -100,7 +100,8 @@ def cross_validation() -> tuple[list[Weights], list[float]]:
     with ProcessPoolExecutor() as several:
         folds = list(several.map(_without, range(FOLDS)))
     scores = [pair for _, pairs in folds for pair in pairs]
-    return [weights for weights, _ in folds], [_begin(scores, head) for head in range(len(SCORE_NAMES))]
+    others = [_begin(scores, head) for head in range(LEVEL_COUNT, len(SCORE_NAMES))]
+    return [weights for weights, _ in folds], [*ALONE, *others]
 
 
 def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
@@ -111,59 +112,34 @@ def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
     )
     weights = learn(examples([*rest, *plain()]), NOTHING)
     left_out = examples(lessons_of([one for one in lines if fold(one) == number], ()))
-    return weights, [(one, score_margins(one.found, weights)) for one in left_out]
+    return weights, [(one, score_features(one.found, weights)) for one in left_out]
 
 
 def _begin(pairs: Sequence[tuple[Example, list[float]]], head: int) -> float:
-    lesser = sorted(margins[head] for one, margins in pairs if one.side(SCORE_NAMES[head]) is False)
-    return round(lesser[int(LEFT_ALONE[head] * len(lesser))], 3)
-
-
-def together(by: Weights) -> tuple[float, ...]:
-    """Where the levels begin to count if the network was asked: by what neither was taught with."""
-    values_by_level: list[tuple[int, list[float]]] = []
-    for one in [one for one in messages(FIFTH) if one.language == NETWORK_LANGUAGE]:
-        reading = read_message(one.text, load_lexicon())
-        margins = score_margins(features(reading), by)
-        network_levels = load_network().levels(one.text) if is_in_doubt(reading, margins) else None
-        values_by_level.append(
-            (one.level, [_both(margins, network_levels, by, head) for head in range(LEVEL_COUNT)])
-        )
-    return tuple(_threshold(values_by_level, head) for head in range(LEVEL_COUNT))
-
-
-def _both(margins: Sequence[float], network_levels: Sequence[float] | None, by: Weights, head: int) -> float:
-    if network_levels is None:
-        return math.copysign(math.inf, margins[head])
-    return (margins[head] + by.begins[head] + network_levels[head]) / 2
-
-
-def _threshold(values_by_level: Sequence[tuple[int, list[float]]], head: int) -> float:
-    lesser = sorted(values[head] for level, values in values_by_level if level <= head)
-    return round(lesser[int(LEFT_TOGETHER[head] * len(lesser))], 3)
+    lesser = sorted(scores[head] for one, scores in pairs if one.side(SCORE_NAMES[head]) is False)
+    return round(lesser[int(LEFT_ALONE * len(lesser))], 3)
 
 
 def answers_of(part: str, by: Sequence[MessageScorer]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
-    """Level and leaning of every message and every turn, by what was made without it."""
+    """Level and stated level of every message and every turn, by what was made without it."""
     alone = []
     for one in messages(part):
         answer = judge_message_with(one.text, as_messages(one.before), by[fold(one)])
-        alone.append([int(answer.level), int(answer.leans)])
+        alone.append([int(answer.level), int(answer.stated)])
     turns = []
     for talk in conversations(part):
         answers = [
             judge_message_with(text, before, by[fold(talk)]) for _, text, before, _ in user_turns(talk)
         ]
-        turns.append([[int(answer.level), int(answer.leans)] for answer in answers])
+        turns.append([[int(answer.level), int(answer.stated)] for answer in answers])
     return {"messages": alone, "conversations": turns}
 
 
 def main() -> None:
     """Train, measure, and write both files."""
     weights, begins = cross_validation()
-    weights = [msgspec.structs.replace(one, begins=tuple(begins)) for one in weights]
-    both = together(weights[UNHEARD])
-    unheard = combined_scorer(msgspec.structs.replace(weights[UNHEARD], together=both), load_network().levels)
+    weights = [msgspec.structs.replace(one, begins=tuple(begins), together=TOGETHER) for one in weights]
+    unheard = combined_scorer(weights[UNHEARD], load_network().levels)
     answers = {
         DEVELOPMENT: answers_of(DEVELOPMENT, [weights_scorer(one) for one in weights]),
         FIFTH: answers_of(FIFTH, [unheard]),
@@ -171,7 +147,7 @@ def main() -> None:
     CROSS_VALIDATION.write_text(json.dumps(answers) + "\n", "utf-8")
     all_of_it = examples([*lessons_of(messages(DEVELOPMENT), conversations(DEVELOPMENT)), *plain()])
     source = f"{len(all_of_it)} messages, {fingerprint()}"
-    learnt = msgspec.structs.replace(learn(all_of_it, begins, source), together=both)
+    learnt = msgspec.structs.replace(learn(all_of_it, begins, source), together=TOGETHER)
     (PACKAGE / "weights.json").write_text(encode_weights(learnt), "utf-8")
     sys.stdout.write(f"weights.json: {source}\n")
 

@@ -1,4 +1,4 @@
-"""Two readers of a message: the weights, and the network where they doubt."""
+"""Two readers of a message: the weights, and the network where they are not sure that it is harmless."""
 
 import itertools
 import logging
@@ -12,28 +12,36 @@ import pytest
 
 from clew_companion.crisis import classifier
 from clew_companion.crisis.classifier import (
-    DOUBT_MARGIN,
-    Weights,
+    HARMLESS_SCORE,
     cache_by_hash,
-    combine_margins,
+    combine_scores,
     combined_scorer,
     default_scorer,
     features,
-    is_in_doubt,
+    is_for_network,
     load_weights,
-    score_margins,
+    margins_of,
+    score_features,
     weights_scorer,
 )
 from clew_companion.crisis.concepts import Reading, read_message
 from clew_companion.crisis.floor import judge_message, judge_message_with
 from clew_companion.crisis.lexicon import load_lexicon
 from clew_companion.crisis.message import judge_alone
-from clew_companion.crisis.network import BEGIN, END, MOST_PIECES, UNKNOWN, Network, load_network
+from clew_companion.crisis.network import (
+    BEGIN,
+    END,
+    MOST_PIECES,
+    UNKNOWN,
+    Network,
+    _thread_settings,
+    load_network,
+)
 from tests.companion.training import PACKAGE
 
 NETWORK = "clew_companion.crisis.network"
 DOUBTFUL = "I can't see a reason to wake up again"
-SURE = "The shop closes at six"
+SURE = "The printer at the office has no paper"
 STATEMENT = "I am going to kill myself tonight"
 
 
@@ -45,17 +53,19 @@ def questions() -> list[str]:
 @pytest.fixture
 def fresh_readers() -> Iterator[None]:
     """The readers are chosen anew, and again afterwards."""
-    classifier.default_scorer.cache_clear()
+    for function in (classifier.default_scorer, classifier._bundled_reader):
+        function.cache_clear()
     yield
-    classifier.default_scorer.cache_clear()
+    for function in (classifier.default_scorer, classifier._bundled_reader):
+        function.cache_clear()
 
 
 def reading_of(text: str) -> Reading:
     return read_message(text, load_lexicon())
 
 
-def margins_of(text: str) -> list[float]:
-    return score_margins(features(reading_of(text)), load_weights())
+def weights_margins(text: str) -> list[float]:
+    return margins_of(score_features(features(reading_of(text)), load_weights()), load_weights().begins)
 
 
 def with_network(questions: list[str], margins: Sequence[float]) -> classifier.MessageScorer:
@@ -75,7 +85,7 @@ def test_the_network_is_asked_where_the_weights_doubt(questions: list[str]) -> N
     assert questions == [DOUBTFUL]
 
 
-@pytest.mark.parametrize("message", [SURE, STATEMENT, "Ich weiß nicht, ob sie mich vermissen würden"])
+@pytest.mark.parametrize("message", [SURE, "Ich weiß nicht, ob sie mich vermissen würden"])
 def test_it_is_not_asked_where_they_are_sure_or_in_another_language(
     questions: list[str], message: str
 ) -> None:
@@ -88,7 +98,7 @@ def test_it_can_raise_and_lower_what_the_weights_doubt(questions: list[str]) -> 
     grave = judge_message_with(DOUBTFUL, [], with_network(questions, [12.0, 12.0, 12.0]))
     light = judge_message_with(DOUBTFUL, [], with_network(questions, [-12.0, -12.0, -12.0]))
 
-    assert (grave.level, light.level) == (3, 0)
+    assert (grave.level >= 2, light.level) == (True, 0)
 
 
 @pytest.mark.promise("A-08")
@@ -104,21 +114,58 @@ def test_it_takes_nothing_from_what_is_stated(questions: list[str]) -> None:
 
 
 def test_both_count_alike() -> None:
-    by = Weights(source="", bias=(), begins=(1.0, 2.0, 3.0), together=(0.5, 0.5, 0.5), tables={})
-
-    assert combine_margins([0.0, 0.0, 0.0, 7.0], [2.0, 2.0, -3.0], by) == [1.0, 1.5, -0.5]
+    assert combine_scores([0.0, 2.0, 0.0, 7.0], [2.0, 2.0, -3.0]) == [1.0, 2.0, -1.5]
 
 
-def test_doubt_ends_where_the_weights_are_sure() -> None:
+def test_a_question_is_decided_by_the_scores_of_level_1_and_of_risk() -> None:
+    assert margins_of([10.0, 0.0, 5.0], [1.0, 2.0, 3.0]) == [2.0, -2.0, 2.0]
+
+
+def test_it_is_asked_unless_the_weights_are_sure_that_there_is_no_danger() -> None:
     reading = reading_of(DOUBTFUL)
 
-    assert [is_in_doubt(reading, [0, margin]) for margin in (-DOUBT_MARGIN, -2.4, 0, 2.4, DOUBT_MARGIN)] == [
+    assert [is_for_network(reading, [0, score]) for score in (HARMLESS_SCORE, -2.9, 0, 9)] == [
         False,
         True,
         True,
         True,
-        False,
     ]
+
+
+@pytest.mark.usefixtures("fresh_readers")
+def test_the_network_is_loaded_with_the_first_message_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = itertools.count()
+    network = load_network()
+
+    def load() -> Network:
+        next(count)
+        return network
+
+    monkeypatch.setattr(f"{NETWORK}.load_network", load)
+    scorer = default_scorer()
+    scorer(SURE, reading_of(SURE))
+    loads_before = next(count)
+    for text in (DOUBTFUL, DOUBTFUL + " and again", DOUBTFUL):
+        scorer(text, reading_of(text))
+
+    assert (loads_before, next(count)) == (0, 2)
+
+
+def test_it_reads_with_one_thread_and_leaves_the_others_their_own() -> None:
+    get_count, set_count = _thread_settings()
+    counts: list[int] = []
+    before = get_count()
+
+    def note(self: Network, ids: Sequence[int]) -> list[float]:
+        counts.append(get_count())
+        return [0.0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "_levels", note)
+        load_network().levels(DOUBTFUL)
+
+    assert (counts, get_count()) == ([1], before)
+    set_count(before)
 
 
 @pytest.mark.promise("A-08")
@@ -131,7 +178,7 @@ def test_without_numpy_the_weights_decide_and_a_warning_says_so(
     with caplog.at_level(logging.WARNING, logger="clew"):
         margins = default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))
 
-    assert margins == margins_of(DOUBTFUL)
+    assert margins == weights_margins(DOUBTFUL)
     assert "pip install numpy" in caplog.text
 
 
@@ -148,7 +195,7 @@ def test_a_network_that_cannot_be_read_hides_no_danger(
 
     assert (judge_message(STATEMENT).level, default_scorer()(DOUBTFUL, reading_of(DOUBTFUL))) == (
         3,
-        margins_of(DOUBTFUL),
+        weights_margins(DOUBTFUL),
     )
 
 
@@ -157,7 +204,7 @@ def test_where_the_network_fails_the_weights_decide() -> None:
     def fails(text: str) -> Sequence[float]:
         raise FloatingPointError
 
-    assert combined_scorer(load_weights(), fails)(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+    assert combined_scorer(load_weights(), fails)(DOUBTFUL, reading_of(DOUBTFUL)) == weights_margins(DOUBTFUL)
 
 
 @pytest.mark.promise("A-08")
@@ -181,7 +228,7 @@ def test_a_page_of_doubtful_sentences_holds_up_nobody() -> None:
 
 
 def test_the_weights_alone_ask_nobody() -> None:
-    assert weights_scorer(load_weights())(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+    assert weights_scorer(load_weights())(DOUBTFUL, reading_of(DOUBTFUL)) == weights_margins(DOUBTFUL)
 
 
 # What is remembered.
@@ -275,6 +322,8 @@ def test_the_network_is_small() -> None:
 
 
 def test_the_floor_asks_both() -> None:
-    margins = combine_margins(margins_of(DOUBTFUL), load_network().levels(DOUBTFUL), load_weights())
+    weights = load_weights()
+    scores = score_features(features(reading_of(DOUBTFUL)), weights)
+    both = combine_scores(scores, load_network().levels(DOUBTFUL))
 
-    assert (judge_message(DOUBTFUL).level >= 2) == (margins[1] > 0)
+    assert judge_message(DOUBTFUL).risk == pytest.approx(both[1] - weights.together[1])

@@ -9,6 +9,7 @@ import importlib.resources
 import itertools
 import logging
 import secrets
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -127,6 +128,8 @@ def _pair_features(tokens: Iterable[str]) -> set[str]:
 SCORE_NAMES = ("level 1", "level 2", "level 3", "another", "harm")
 """What is scored: the three levels, whether it is about another person, whether another is in danger."""
 LEVEL_COUNT = 3
+QUESTION_SHARES = (0.3, 0.7)
+"""How much the scores of level 1 and of level 2 count for a question: risk counts more."""
 FEATURE_GROUPS = ("concepts", "words", "letters", "pairs")
 DAMPING = (10, 15, 40, 30)
 """So many features more are thought of in each group: a message of two words proves little."""
@@ -135,8 +138,9 @@ DAMPING = (10, 15, 40, 30)
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """The weight of each feature in each score, in hundredths, and the threshold of each score.
 
-    ``source`` names what they were learnt from. ``together`` is where the levels begin to count if the
-    network was asked too. ``tables`` are by group.
+    ``source`` names what they were learnt from. ``begins`` is where question, risk, danger and the two other
+    scores begin to count if the weights are alone, ``together`` the first three if the network was asked too.
+    ``tables`` are by group.
     """
 
     source: str
@@ -146,9 +150,9 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[str, dict[str, tuple[int, ...]]]
 
 
-def score_margins(features_by_group: Features, weights: Weights) -> list[float]:
-    """The distance of each score from its threshold; negative below it."""
-    sums = [bias - begin for bias, begin in zip(weights.bias, weights.begins, strict=True)]
+def score_features(features_by_group: Features, weights: Weights) -> list[float]:
+    """The scores of a message by the weights."""
+    sums = list(weights.bias)
     for names, group, damping in zip(features_by_group, FEATURE_GROUPS, DAMPING, strict=True):
         table = weights.tables[group]
         hits = [table[name] for name in names if name in table]
@@ -158,6 +162,13 @@ def score_margins(features_by_group: Features, weights: Weights) -> list[float]:
                 one + share * sum(column) for one, column in zip(sums, zip(*hits, strict=True), strict=True)
             ]
     return sums
+
+
+def margins_of(scores: Sequence[float], begins: Sequence[float]) -> list[float]:
+    """The distances of question, risk, danger and the other scores from where they begin to count."""
+    one, two = QUESTION_SHARES
+    question = one * scores[0] + two * scores[1]
+    return [score - begin for score, begin in zip([question, *scores[1:]], begins, strict=True)]
 
 
 def decode_weights(text: str | bytes) -> Weights:
@@ -201,12 +212,12 @@ log = logging.getLogger("clew")
 T = TypeVar("T")
 MessageScorer = Callable[[str, Reading], Sequence[float]]
 """How far a message is above where each score begins to count."""
-LevelReader = Callable[[str], Sequence[float]]
-"""How much a text reads like each level or more."""
+LevelReader = Callable[[str], Sequence[float] | None]
+"""How much a text reads like each level or more; None where there is nothing that reads it."""
 NETWORK_LANGUAGE = "en"
 """What the network reads."""
-DOUBT_MARGIN = 2.5
-"""How far from risk, either way, the weights are sure by themselves."""
+HARMLESS_SCORE = -3.0
+"""Below this score of risk the weights are sure: the network would have to be surer than it ever is."""
 MOST_NETWORK_WORDS = 60
 """Of a message of more words the network is not asked: it would read only some of it."""
 CACHE_SIZE = 4096
@@ -215,55 +226,66 @@ CACHE_SIZE = 4096
 
 def weights_scorer(weights: Weights) -> MessageScorer:
     """The weights alone."""
-    return lambda message, reading: score_margins(features(reading), weights)
+    return lambda message, reading: margins_of(score_features(features(reading), weights), weights.begins)
 
 
 def combined_scorer(weights: Weights, read_levels: LevelReader) -> MessageScorer:
-    """The weights; where they are not sure, the mean of them and the network."""
+    """The mean of the weights and the network; the weights alone where it is not asked or cannot answer."""
 
     def score(message: str, reading: Reading) -> Sequence[float]:
-        margins = score_margins(features(reading), weights)
-        if not is_in_doubt(reading, margins):
-            return margins
+        scores = score_features(features(reading), weights)
+        if not is_for_network(reading, scores):
+            return margins_of(scores, weights.begins)
         try:
             levels = read_levels(message)
         except Exception as error:  # noqa: BLE001  # what it cannot read, the weights decide
             log.warning("The network of the crisis gate failed, and is left out: %s", type(error).__name__)
-            return margins
-        return [*combine_margins(margins, levels, weights), *margins[LEVEL_COUNT:]]
+            levels = None
+        if levels is None:
+            return margins_of(scores, weights.begins)
+        begins = [*weights.together, *weights.begins[LEVEL_COUNT:]]
+        return margins_of([*combine_scores(scores, levels), *scores[LEVEL_COUNT:]], begins)
 
     return score
 
 
-def is_in_doubt(reading: Reading, margins: Sequence[float]) -> bool:
+def is_for_network(reading: Reading, scores: Sequence[float]) -> bool:
     """Return whether the network is asked."""
     return (
         reading.language == NETWORK_LANGUAGE
-        and abs(margins[1]) < DOUBT_MARGIN
+        and scores[1] > HARMLESS_SCORE
         and reading.length <= MOST_NETWORK_WORDS
     )
 
 
-def combine_margins(margins: Sequence[float], levels: Sequence[float], weights: Weights) -> list[float]:
-    """The combined distance of both scorers from their thresholds."""
-    return [
-        (margin + begin + more) / 2 - both
-        for margin, begin, more, both in zip(margins, weights.begins, levels, weights.together, strict=False)
-    ]
+def combine_scores(scores: Sequence[float], levels: Sequence[float]) -> list[float]:
+    """The mean of both for each level."""
+    return [(score + level) / 2 for score, level in zip(scores, levels, strict=False)]
 
 
 @functools.cache
 def default_scorer() -> MessageScorer:
-    """The bundled scorer: both parts, or the weights alone where the network cannot be loaded."""
+    """The bundled scorer: weights and network. The network is loaded with the first message that needs it."""
+    return combined_scorer(load_weights(), cache_by_hash(_bundled_levels))
+
+
+def _bundled_levels(text: str) -> Sequence[float] | None:
+    read_levels = _bundled_reader()
+    return read_levels(text) if read_levels else None
+
+
+@functools.cache
+def _bundled_reader() -> LevelReader | None:
+    """The bundled network; None where it cannot be loaded, which is said once."""
     try:
         from clew_companion.crisis.network import load_network  # it needs NumPy
 
-        return combined_scorer(load_weights(), cache_by_hash(load_network().levels))
+        return load_network().levels
     except ImportError:
         log.warning("The crisis gate misses more without NumPy: pip install numpy")
     except Exception as error:  # noqa: BLE001  # a file that is broken or gone must not silence the gate
         log.warning("The network of the crisis gate cannot be read, and is left out: %s", error)
-    return quick_scorer()
+    return None
 
 
 @functools.cache
@@ -276,13 +298,18 @@ def cache_by_hash(compute: Callable[[str], T]) -> Callable[[str], T]:
     """A cache of readings, keyed by a hash of the message: no word is stored."""
     key = secrets.token_bytes(16)
     results: dict[bytes, T] = {}
+    lock = threading.Lock()
 
     def look_up(message: str) -> T:
         digest = blake2b(message.encode(errors="surrogatepass"), digest_size=16, key=key).digest()
-        if digest not in results:
+        with lock:
+            if digest in results:
+                return results[digest]
+        result = compute(message)  # outside the lock: another message need not wait for this one
+        with lock:
             if len(results) >= CACHE_SIZE:
                 results.pop(next(iter(results)))
-            results[digest] = compute(message)
-        return results[digest]
+            results[digest] = result
+        return result
 
     return look_up

@@ -24,8 +24,9 @@ from clew_companion.crisis.judgement import (
 from clew_companion.crisis.log import KEEP_DAYS, Assessment, record_crisis
 from clew_companion.crisis.message import (
     earlier_turns,
-    judge_alone,
-    judge_in_context,
+    judge,
+    judge_quickly,
+    stated_part,
     texts_of_person,
 )
 from clew_companion.crisis.unread import find_unread, heed_unread, settle_unread
@@ -49,14 +50,17 @@ def make_crisis_gate(
     async def crisis_gate(state: CompanionState, context: clew.Context) -> clew.Delta:
         """Judge the message, declare the safe reply, and log what was found."""
         start = time.perf_counter()
-        alone, unread = judge_alone(state.message), find_unread(state.message)
-        # before anything that can fail
-        _declare_safe_reply(context, heed_unread(alone, unread), GateInput(state.message, ()))
+        quick_verdict, unread = judge_quickly(state.message), find_unread(state.message)
+        # Before anything that can fail or be cut off, and so without the network.
+        _declare_safe_reply(context, heed_unread(quick_verdict, unread), GateInput(state.message, ()))
         gate_input = GateInput(state.message, await earlier_turns(state, context))
-        verdict = judge_in_context(alone, gate_input.message, gate_input.before)
-        _declare_safe_reply(context, heed_unread(verdict, unread), gate_input)
+        verdict = await _judge_in_thread(gate_input, quick_verdict)
+        if unread is not None:
+            verdict = stated_part(verdict)  # what another language reads like means nothing
+        cautious_verdict = heed_unread(verdict, unread)
+        _declare_safe_reply(context, cautious_verdict, gate_input)
         decision = settle_unread(await _decide(context, gate_input, verdict, seconds), unread)
-        if decision.level > verdict.level:
+        if decision.level != cautious_verdict.level:
             _declare_safe_reply(context, decision, gate_input)
         record_crisis(context.turn, _assessment_of(decision), days=keep_days)
         return _gate_delta(state, context, decision, verdict, gate_input) | {
@@ -93,10 +97,21 @@ class GateInput:
 def _declare_safe_reply(
     context: clew.Context, verdict: FloorVerdict | GateDecision, gate_input: GateInput
 ) -> None:
-    """Declare the reply that goes out whatever becomes of the turn."""
+    """Declare the reply that goes out whatever becomes of the turn, or withdraw it if there is no danger."""
     if verdict.level:
         wording = wording_for(verdict.level, about=verdict.about, kind=verdict.kind)
         context.turn.set_safe_reply(_safe_reply_text(wording, gate_input))
+    else:
+        context.turn.withdraw_safe_reply()
+
+
+async def _judge_in_thread(gate_input: "GateInput", quick_verdict: FloorVerdict) -> FloorVerdict:
+    """The floor's verdict, made beside the event loop, since the network takes some milliseconds."""
+    try:
+        return await asyncio.to_thread(judge, gate_input.message, gate_input.before)
+    except RuntimeError as error:  # no thread can be started
+        log.warning("A message is judged without the network: %s", type(error).__name__)
+        return quick_verdict
 
 
 def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
@@ -109,8 +124,8 @@ def _safe_reply_text(wording: str, gate_input: GateInput) -> str:
 async def _decide(
     context: clew.Context, gate_input: GateInput, verdict: FloorVerdict, seconds: float
 ) -> GateDecision:
-    """Combine floor and model. At level 3 no model is waited for: nothing is above it."""
-    if context.control_llm is None or verdict.level == CrisisLevel.IMMINENT:
+    """Combine floor and model. For a stated danger of level 3 no model is waited for: nothing is above it."""
+    if context.control_llm is None or verdict.stated == CrisisLevel.IMMINENT:
         return decide_level(verdict, None)
     judgement = await _ask_model(context, gate_input, seconds)
     return decide_level(verdict, judgement, has_failed=judgement is None)

@@ -1,7 +1,7 @@
 """The question to a model about a message, and the decision from its judgement and the floor's.
 
-A model can raise what the floor found and never lower it. Its words are not kept: they would be about the
-person.
+What a message states holds against any model. Of what it only reads like, a model that answers decides. Its
+words are not kept: they would be about the person.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import msgspec
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew_companion.crisis.floor import ANOTHER, SELF, FloorVerdict
-from clew_companion.values import CrisisAudit, CrisisLevel, OverrideKind
+from clew_companion.values import CrisisAudit, OverrideKind
 
 FLOOR_ONLY: Final = "floor_only"
 LLM_PRIMARY: Final = "llm_primary"
@@ -76,25 +76,24 @@ def validate_judgement(judgement: Judgement) -> Judgement:
 def decide_level(
     verdict: FloorVerdict, judgement: Judgement | None, *, has_failed: bool = False
 ) -> GateDecision:
-    """Make one of two judgements. Without the model's, the floor decides, and errs to caution."""
+    """Make one of two judgements: the model's, but never below what is stated; without it, the floor's."""
     if judgement is None:
-        return _decide_by_floor(verdict, has_failed=has_failed)
-    if judgement.level < verdict.level:
-        audit = CrisisAudit(classifier_path=OVERRIDE, override_kind=_override_kind(verdict))
+        audit = CrisisAudit(
+            classifier_path=AFTER_FAILURE if has_failed else FLOOR_ONLY, llm_failure_occurred=has_failed
+        )
         return _decision_of_floor(verdict, verdict.level, audit)
+    if judgement.level < verdict.stated:
+        audit = CrisisAudit(classifier_path=OVERRIDE, override_kind=_override_kind(verdict))
+        return _decision_of_floor(verdict, verdict.stated, audit)
     audit = CrisisAudit(classifier_path=LLM_PRIMARY)
     if judgement.level == verdict.level:
         return _decision_of_floor(verdict, verdict.level, audit)
     return GateDecision(
         level=judgement.level,
         confidence=judgement.confidence,
-        reason="a model judged it so",
-        about=ANOTHER if judgement.about == "another" and not verdict.level else SELF,
-        kind=verdict.kind
-        if verdict.level >= CrisisLevel.RISK
-        else "harm to others"
-        if judgement.kind != "self"
-        else "explicit",
+        reason="a model judged it so" if judgement.level else "",
+        about=ANOTHER if judgement.about == "another" and not verdict.stated else SELF,
+        kind=verdict.kind if verdict.stated else "harm to others" if judgement.kind != "self" else "explicit",
         audit=audit,
     )
 
@@ -105,19 +104,11 @@ def _override_kind(verdict: FloorVerdict) -> OverrideKind:
     return cast("OverrideKind", kind) if kind in get_args(OverrideKind) else "floor"
 
 
-def _decide_by_floor(verdict: FloorVerdict, *, has_failed: bool) -> GateDecision:
-    if not has_failed:
-        return _decision_of_floor(verdict, verdict.level, CrisisAudit(classifier_path=FLOOR_ONLY))
-    level = max(verdict.level, CrisisLevel.UNCLEAR) if verdict.leans else verdict.level
-    audit = CrisisAudit(classifier_path=AFTER_FAILURE, llm_failure_occurred=True)
-    return _decision_of_floor(verdict, level, audit)
-
-
 def _decision_of_floor(verdict: FloorVerdict, level: int, audit: CrisisAudit) -> GateDecision:
     return GateDecision(
         level=level,
         confidence=verdict.confidence,
-        reason="; ".join(verdict.signs) or ("small signs add up" if level else ""),
+        reason="; ".join(verdict.signs),
         about=verdict.about,
         kind=verdict.kind,
         audit=audit,

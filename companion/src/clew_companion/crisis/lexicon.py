@@ -35,6 +35,9 @@ class Language:
     """A language: what it is recognised by, and its words and phrases by their first word.
 
     ``phrases_by_pair`` are those by their first two words: hundreds begin with "I", and few with "I took".
+    ``keepers`` are words whose denial leaves standing what follows them: "cannot stop thinking of it".
+    ``turners`` make two denials none, if they are between them: "no reason not to". ``exceptions`` are
+    denials that any other turns round: "not a day without".
     """
 
     code: str
@@ -42,6 +45,9 @@ class Language:
     letters: frozenset[str]
     clause_ends: frozenset[str]
     conjunctions: frozenset[str]
+    keepers: frozenset[str]
+    turners: frozenset[str]
+    exceptions: frozenset[str]
     phrases_by_word: Mapping[str, Sequence[_PhraseRest]]
     phrases_by_pair: Mapping[tuple[str, str], Sequence[_PhraseRest]]
     phrases_by_prefix: Mapping[str, Sequence[_PhraseRest]]
@@ -163,6 +169,9 @@ def _make_language(table: Mapping[str, Any], shared_concepts: Mapping[str, str])
         letters=frozenset(table["letters"]),
         clause_ends=frozenset(table["ends"].split()),
         conjunctions=frozenset(table["joins"].split()),
+        keepers=frozenset(table.get("keeps", "").split()),
+        turners=frozenset(f"{table.get('keeps', '')} {table.get('turns', '')}".split()),
+        exceptions=frozenset(table.get("except", "").split()),
         phrases_by_word=dict(by_word),
         phrases_by_pair=dict(by_pair),
         phrases_by_prefix=dict(by_prefix),
@@ -184,7 +193,9 @@ def _make_lexicon_spelling(tables: Sequence[Mapping[str, Any]], languages: Itera
     for one in tables:
         correct_words.update(one["right"].split(), one["keys"].split())
     meanings = {word: plain for one in tables for word, plain in one["means"].items()}
-    return make_spelling(meanings, {key for one in tables for key in one["keys"].split()}, correct_words)
+    keys = {key for one in tables for key in one["keys"].split()}
+    run_words = {word for one in tables for word in one.get("runs", "").split()}
+    return make_spelling(meanings, keys, correct_words, run_words)
 
 
 def _later_words(languages: Iterable[Language]) -> Iterable[str]:

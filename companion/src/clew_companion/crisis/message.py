@@ -13,7 +13,7 @@ import msgspec
 from clew.runtime.context import Context
 from clew.runtime.model.messages import Message
 from clew_companion.crisis.classifier import MessageScorer, quick_scorer
-from clew_companion.crisis.floor import MOST_TURNS, SCORE_SIGNS, FloorVerdict, judge_message
+from clew_companion.crisis.floor import MOST_TURNS, FloorVerdict, judge_message
 from clew_companion.state import HISTORY_WINDOW, CompanionState
 from clew_companion.values import CrisisLevel
 
@@ -23,13 +23,11 @@ LONG_MESSAGE_WORDS = 60
 PIECE_WORDS, OVERLAP_WORDS = 40, 20
 """How many words a piece has at most, and how many of the last one it begins with."""
 MOST_NETWORK_PIECES = 8
-"""Of more pieces the network reads none: nobody waits for it that long."""
-SURE_CONFIDENCE = 0.8
-"""A piece that states nothing must read so clearly to count."""
+"""How many pieces the network reads: of more, those that the weights find gravest."""
 MOST_CHARACTERS, LONGEST_WORD = 16_000, 60
 """Characters that are read: the beginning and the end, if there are more. Longer words are no words."""
 UNREADABLE_VERDICT = FloorVerdict(
-    level=CrisisLevel.UNCLEAR, confidence=0.0, kind="unread", signs=("could not be read",), leans=True
+    level=CrisisLevel.UNCLEAR, confidence=0.0, kind="unread", signs=("could not be read",)
 )
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
@@ -38,17 +36,58 @@ _ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _SENTENCE = re.compile(r"[^.!?…\n]*[.!?…\n]*")
 
 
+def judge_quickly(message: str) -> FloorVerdict:
+    """The verdict on a message as a whole by its weights alone, within milliseconds."""
+    return _judge_safely(legible_text(message), scorer=quick_scorer())
+
+
+def judge(message: str, before: Sequence[Message]) -> FloorVerdict:
+    """The verdict on a message by itself and after earlier turns."""
+    return judge_in_context(judge_alone(message), message, before)
+
+
 def judge_alone(message: str) -> FloorVerdict:
-    """The verdict on a message by itself."""
+    """The verdict on a message by itself: on all of it, or on its worst stretch."""
     text = legible_text(message)
-    pieces = list(_pieces(text))
-    scorer = quick_scorer() if len(pieces) > MOST_NETWORK_PIECES else None
-    return _gravest_verdict([*[_judge_piece(piece, scorer) for piece in pieces], _judge_safely(text)])
+    return _gravest_verdict([*_piece_verdicts(list(_pieces(text))), _judge_safely(text)])
+
+
+def _piece_verdicts(pieces: Sequence[str]) -> list[FloorVerdict]:
+    """The verdicts on the pieces of a long message."""
+    if len(pieces) <= MOST_NETWORK_PIECES:
+        return [_judge_safely(piece) for piece in pieces]
+    quick_verdicts = [_judge_safely(piece, scorer=quick_scorer()) for piece in pieces]
+    order = sorted(range(len(pieces)), key=lambda at: -quick_verdicts[at].risk)
+    read_again = {at: _judge_safely(pieces[at]) for at in order[:MOST_NETWORK_PIECES]}
+    return [read_again.get(at) or stated_part(verdict) for at, verdict in enumerate(quick_verdicts)]
+
+
+def stated_part(verdict: FloorVerdict) -> FloorVerdict:
+    """The stated part of a verdict, without what the message only reads like."""
+    return (
+        verdict if verdict.stated == verdict.level else msgspec.structs.replace(verdict, level=verdict.stated)
+    )
 
 
 def judge_in_context(alone: FloorVerdict, message: str, before: Sequence[Message]) -> FloorVerdict:
-    """The verdict on a message after earlier turns: as grave as its own words, or graver."""
-    return _gravest_verdict([alone, _judge_safely(legible_text(message), before)]) if before else alone
+    """The verdict on a message after earlier turns.
+
+    What it states by itself holds. What a piece of it only reads like counts as far as it does for the whole.
+    """
+    if not before:
+        return alone
+    in_context = _judge_safely(legible_text(message), before)
+    return _gravest_verdict([_limited_verdict(alone, in_context), in_context])
+
+
+def _limited_verdict(alone: FloorVerdict, in_context: FloorVerdict) -> FloorVerdict:
+    """The verdict on a message by itself, as far as the turns before bear it out."""
+    bound = max(in_context.level, alone.worded, CrisisLevel.UNCLEAR)
+    return msgspec.structs.replace(
+        alone,
+        level=min(alone.level, int(bound)),
+        stated=min(alone.stated, max(in_context.stated, alone.worded)),
+    )
 
 
 def legible_text(text: str) -> str:
@@ -69,23 +108,14 @@ def _judge_safely(
         return UNREADABLE_VERDICT
 
 
-def _judge_piece(piece: str, scorer: MessageScorer | None) -> FloorVerdict:
-    """The verdict on a piece. Statements count in full; what only reads like danger counts a level less."""
-    verdict = _judge_safely(piece, scorer=scorer)
-    if not verdict.level or not set(verdict.signs) <= set(SCORE_SIGNS):
-        return verdict
-    level = verdict.level - 1 if verdict.confidence > SURE_CONFIDENCE else CrisisLevel.NONE
-    return msgspec.structs.replace(verdict, level=int(level), signs=verdict.signs if level else ())
-
-
 def _gravest_verdict(verdicts: Sequence[FloorVerdict]) -> FloorVerdict:
     """The gravest of some judgements, the last of those that are alike; with any doubt, nobody is safe."""
     last = verdicts[-1]
-    gravest = max(reversed(verdicts), key=lambda one: one.level)
+    gravest = max(reversed(verdicts), key=lambda one: (one.level, one.stated))
     return msgspec.structs.replace(
         gravest,
+        stated=max(one.stated for one in verdicts),
         says_safe=last.says_safe and not gravest.level,
-        leans=any(one.leans for one in verdicts),
     )
 
 
@@ -104,11 +134,11 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _sentences(text: str) -> Iterator[list[str]]:
-    """The words of each sentence; one that does not end is cut."""
+    """The words of each sentence; one that does not end is cut, and its parts are read with each other."""
     for sentence in _SENTENCE.findall(text):
         words = sentence.split()
-        for at in range(0, len(words), PIECE_WORDS):
-            yield words[at : at + PIECE_WORDS]
+        for at in range(0, len(words), OVERLAP_WORDS):
+            yield words[at : at + OVERLAP_WORDS]
 
 
 def _piece_end(sentences: Sequence[Sequence[str]], start: int, words: int) -> int:

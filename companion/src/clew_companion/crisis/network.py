@@ -4,12 +4,16 @@ It is a transformer that knew the language before, taught with the labelled mess
 ``python -m tests.companion.tuning``. Its numbers are data, ``network.npz``, eight bits each.
 """
 
+import contextlib
+import ctypes
 import functools
 import importlib.resources
 import re
+import threading
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +38,11 @@ class Network:
 
     def levels(self, text: str) -> list[float]:
         """A score for each level: positive if the text reads like that level or more."""
-        rows = self._embed(self.piece_ids(text))
+        with _one_thread():
+            return self._levels(self.piece_ids(text))
+
+    def _levels(self, ids: Sequence[int]) -> list[float]:
+        rows = self._embed(ids)
         for layer in range(len(self.parameters["in"])):
             rows = self._attend(rows, layer)
             rows = self._feed_forward(rows, layer)
@@ -124,9 +132,48 @@ def _layer_norm(rows: FloatArray, norm: FloatArray) -> FloatArray:
     return rows
 
 
+_LOCK = threading.Lock()
+_BLAS_PREFIXES, _BLAS_SUFFIXES = ("scipy_openblas", "openblas"), ("64_", "")
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for the products of small matrices: several wait for each other longer than they work.
+
+    What the process has set for others is set again afterwards.
+    """
+    get_count, set_count = _thread_settings()
+    with _LOCK:
+        count = get_count()
+        set_count(1)
+        try:
+            yield
+        finally:
+            set_count(count)
+
+
 @functools.cache
+def _thread_settings() -> tuple[Callable[[], int], Callable[[int], object]]:
+    """The functions of NumPy's OpenBLAS that give and set its threads; for another BLAS, none that do."""
+    folder = Path(np.__file__).parent
+    for file in sorted([*folder.parent.glob("numpy.libs/*openblas*"), *folder.glob(".dylibs/*openblas*")]):
+        library = ctypes.CDLL(str(file))
+        for prefix in _BLAS_PREFIXES:
+            for suffix in _BLAS_SUFFIXES:
+                get_name, set_name = f"{prefix}_get_num_threads{suffix}", f"{prefix}_set_num_threads{suffix}"
+                if hasattr(library, get_name) and hasattr(library, set_name):
+                    return getattr(library, get_name), getattr(library, set_name)
+    return (lambda: 1), (lambda count: None)
+
+
 def load_network() -> Network:
-    """The network that comes with the companion."""
+    """The network that comes with the companion, loaded once."""
+    with _LOCK:
+        return _load_network()
+
+
+@functools.cache
+def _load_network() -> Network:
     file = importlib.resources.files("clew_companion.crisis").joinpath("network.npz")
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}

@@ -26,14 +26,30 @@ _INVISIBLE = dict.fromkeys(
 _PIECES = re.compile(r"[.!?;…\n]+|[,:–—()]+|[\"“”„«»]|[^\s.!?;…\n,:–—()\"“”„«»]+|[!$](?=\w)")
 _LOOKALIKES = str.maketrans("013457@$!|+", "oieastasiit")
 _LETTER_TABLE = str.maketrans("ıłøßđæœ’", "iłøßđæœ'") | _INVISIBLE
+_SMALL_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+_SQUARE_LETTERS = {
+    first + at: ord("a") + at for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6) for at in range(26)
+}
+"""Letters in squares and circles, and those that flags are made of."""
+_FOREIGN_LOOKALIKES = str.maketrans(
+    "авеѕіјкмноԛрсԁтуԝхһӏԍԑзгп" + "αβγδεικνορστυχω", "abesijkmhoqpcdtywxhlgezrn" + "abydeikvopotuxw"
+)
+"""Cyrillic and Greek letters by the Latin ones that they look like."""
+_FOREIGN_LETTER = re.compile(r"[Ͱ-Ͽа-ԯ]")
+_FOREIGN_WORD = re.compile(r"\w*[Ͱ-Ͽа-ԯ]\w*")
+_LATIN_LETTER = re.compile(r"[a-z]")
 _LETTER_SPELLING = {"ł": "l", "ø": "o", "ß": "ss", "đ": "d", "æ": "ae", "œ": "oe"}
 _STRETCH = re.compile(r"(\w)\1{2,}")
 _INNER_MARKS = re.compile(r"(?<=\w)[!*.\-_]+(?=\w)")
 _EDGE_MARKS = "¿¡-_~'’‘`´*#&/\\[]{}<>=+%^|"
-_LETTER_SPACING = re.compile(r"(?<![^\s])(?:\w[ .\-_]){3,}\w(?![^\s])")
+_LETTER_SPACING = re.compile(r"(?<!\S)(?:\w[ .\-_*·•|/]){2,}\w(?=[.!?,]*(?!\S))")
+_LETTER_PAIR = re.compile(r"(?<!\S)(\w)[ .\-_](\w)(?!\S)")
+_INNER_DOT = re.compile(r"\b(\w+)[.·•](\w+)\b")
 _VOWELS = "aeiou"
 SHORTEST_WORD = 5
 """Shorter words are not corrected: too many others are one letter away."""
+SHORTEST_RUN = 5
+"""A word of fewer letters is no words run together."""
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,16 +57,22 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
 
     ``meanings`` gives the plain words for slang, shorthand and emoji; ``nearest`` the word that a misspelt
     one is near to; ``correct_words`` are words that are right as they are; no word of ``longest`` letters is
-    corrected.
+    corrected. ``run_words`` are those that are found in words run together.
     """
 
     meanings: Mapping[str, str]
     nearest: Mapping[str, str]
     correct_words: frozenset[str]
     longest: int
+    run_words: frozenset[str] = frozenset()
 
 
-def make_spelling(meanings: Mapping[str, str], keys: Iterable[str], correct_words: Iterable[str]) -> Spelling:
+def make_spelling(
+    meanings: Mapping[str, str],
+    keys: Iterable[str],
+    correct_words: Iterable[str],
+    run_words: Iterable[str] = (),
+) -> Spelling:
     """Corrections: key words one letter away, unless the word as typed exists."""
     nearest: dict[str, str] = {}
     for key in sorted(keys):
@@ -62,6 +84,7 @@ def make_spelling(meanings: Mapping[str, str], keys: Iterable[str], correct_word
         nearest=nearest,
         correct_words=frozenset(correct_words),
         longest=max(map(len, nearest.values()), default=0) + 2,
+        run_words=frozenset(run_words),
     )
 
 
@@ -69,17 +92,33 @@ def simplify_text(text: str) -> str:
     """Small letters, no accents, no apostrophes; ``l'eau`` is two words, ``don't`` is one."""
     letters = text.lower().replace("i̇", "i").translate(_LETTER_TABLE)
     if not letters.isascii():
+        letters = letters.translate(_SQUARE_LETTERS).translate(_SMALL_CAPITALS)
         letters = "".join(_LETTER_SPELLING.get(sign, sign) for sign in unicodedata.normalize("NFKD", letters))
         letters = "".join(sign for sign in letters if not unicodedata.combining(sign))
+        letters = _replace_lookalikes(letters)
     if "'" in letters or "’" in letters or "`" in letters:
         letters = _APOSTROPHES.sub("", _ELISION.sub(r"\1 ", letters))
     return letters
 
 
+def _replace_lookalikes(text: str) -> str:
+    """Latin letters for foreign ones among them; a text without a Latin letter is in another script."""
+    if not _FOREIGN_LETTER.search(text) or not _LATIN_LETTER.search(text):
+        return text
+    return _FOREIGN_WORD.sub(lambda match: _latin_word(match[0]), text)
+
+
+def _latin_word(word: str) -> str:
+    """A word in Latin letters, if it has some already, or if all of it can be read so."""
+    latin = word.translate(_FOREIGN_LOOKALIKES)
+    return latin if _LATIN_LETTER.search(word) or not _FOREIGN_LETTER.search(latin) else word
+
+
 def tokenize(text: str, spelling: Spelling) -> list[str]:
     """The plain words of a message, with the marks between them."""
     tokens: list[str] = []
-    for piece in _PIECES.findall(_join_letters(_separate_emoji(simplify_text(text)))):
+    plain_text = _join_dotted_words(_join_letters(_separate_emoji(simplify_text(text))), spelling)
+    for piece in _PIECES.findall(_separate_marks(plain_text)):
         if piece[0] in ".!?;…\n" and not piece[-1].isalnum():
             tokens.append(STOP)
         elif piece[0] in ",:–—()":
@@ -100,7 +139,25 @@ def _separate_emoji(text: str) -> str:
 
 def _join_letters(text: str) -> str:
     """Letters that were written apart, joined: ``k i l l`` is ``kill``."""
-    text = _LETTER_SPACING.sub(lambda match: re.sub(r"[ .\-_]", "", match[0]), text)
+    joined, count = _LETTER_SPACING.subn(lambda match: re.sub(r"[ .\-_*·•|/]", "", match[0]), text)
+    return _LETTER_PAIR.sub(r"\1\2", joined) if count > 1 else joined
+
+
+def _join_dotted_words(text: str, spelling: Spelling) -> str:
+    """A word with a dot in it, joined, if it is a key word then: ``sui.cide``."""
+    if "." not in text and "·" not in text and "•" not in text:
+        return text
+    keys = spelling.nearest
+    return _INNER_DOT.sub(
+        lambda match: (
+            match[1] + match[2] if keys.get(match[1] + match[2]) == match[1] + match[2] else match[0]
+        ),
+        text,
+    )
+
+
+def _separate_marks(text: str) -> str:
+    """Marks within words as what they stand for: a disguise, a hyphen or a full stop."""
     return _INNER_MARKS.sub(
         lambda found: "-" if found[0] in ".-_" and found[0] != "." else _separator_for(found[0]), text
     )
@@ -123,7 +180,22 @@ def _plain_words(piece: str, spelling: Spelling) -> list[str]:
             return [other]
     if "-" in word or "/" in word or "&" in word:
         return [part for half in re.split(r"[-/&]+", word) if half for part in _plain_words(half, spelling)]
-    return [_correct_word(word, spelling)]
+    return _words_run_together(word, spelling) or [_correct_word(word, spelling)]
+
+
+def _words_run_together(word: str, spelling: Spelling) -> list[str]:
+    """The words that a word without blanks is made of; none if that leaves a letter over."""
+    if len(word) < SHORTEST_RUN:
+        return []
+    words_by_end: dict[int, list[str]] = {0: []}
+    for end in range(1, len(word) + 1):
+        # The longest last word wins: "my self" is "myself".
+        start = next(
+            (at for at in range(end) if at in words_by_end and word[at:end] in spelling.run_words), None
+        )
+        if start is not None:
+            words_by_end[end] = [*words_by_end[start], word[start:end]]
+    return words_by_end.get(len(word), [])
 
 
 def _possible_words(word: str) -> Iterable[str]:

@@ -178,8 +178,8 @@ def usage_op(usage: Usage) -> Op:
     return patch.set([_RUN, "usage"], as_json(usage))
 
 
-def safe_reply_op(text: str) -> Op:
-    """Return the op that declares the reply which goes out whatever fails."""
+def safe_reply_op(text: str | None) -> Op:
+    """Return the op that declares the reply which goes out whatever fails; None withdraws it."""
     return patch.set([_RUN, "safe"], text)
 
 

@@ -109,6 +109,11 @@ class Turn:
         """
         self.draft.patch(safe_reply_op(text))
 
+    def withdraw_safe_reply(self) -> None:
+        """Withdraw the fixed reply that was declared, if there is one."""
+        if self.safe_reply_text is not None:
+            self.draft.patch(safe_reply_op(None))
+
     @property
     def safe_reply_text(self) -> str | None:
         """The reply that goes out whatever fails, if a stage has declared one."""
