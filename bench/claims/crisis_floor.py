@@ -16,26 +16,27 @@ from clew_companion.crisis.concepts import read_message
 from clew_companion.crisis.floor import MOST_TURNS, judge_message
 from clew_companion.crisis.lexicon import load_lexicon
 
-MILLISECONDS = 20.0
+MILLISECONDS, WITH_NETWORK = 1.0, 20.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"
 """Messages in nine languages, of one word to a hundred."""
 
 
 async def measure(ground: Ground) -> Section:
-    """Every message by itself, behind those before it, and those alone that the network is asked about."""
+    """Messages that the weights judge, by themselves and behind others, and those that the network reads."""
     messages = [json.loads(line)["text"] for line in MESSAGES.read_text("utf-8").splitlines()]
     doubtful = [text for text in messages if _is_for_network(text)]
+    others = [text for text in messages if text not in doubtful]
     new = itertools.count(1)
     contestants = [
-        _judging("a message alone", messages, 0, new),
-        _judging("a message behind others", messages, MOST_TURNS, new),
+        _judging("a message alone", others, 0, new),
+        _judging("a message behind others", others, MOST_TURNS, new),
         _judging(f"one of the {len(doubtful)} in {len(messages)} that the network reads", doubtful, 0, new),
     ]
     timings = await one_by_one(contestants, ground.pace(rounds=14, block=50, warmup=50))
     return Section(
         title="The companion's crisis floor",
         timings=timings,
-        verdicts=[Verdict(bound=_bound(timing.name), value=timing.p50 / 1000) for timing in timings[:2]],
+        verdicts=[Verdict(bound=_bound(timing.name), value=timing.p50 / 1000) for timing in timings],
     )
 
 
@@ -45,7 +46,8 @@ def _is_for_network(text: str) -> bool:
 
 
 def _bound(name: str) -> Bound:
-    return Bound(what=f"Crisis floor: {name}", sign="≤", target=MILLISECONDS, unit="ms")
+    target = WITH_NETWORK if "network" in name else MILLISECONDS
+    return Bound(what=f"Crisis floor: {name}", sign="≤", target=target, unit="ms")
 
 
 def _judging(name: str, texts: Sequence[str], turns: int, new: Iterator[int]) -> Contestant:

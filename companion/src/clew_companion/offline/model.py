@@ -224,7 +224,7 @@ def offline_reply(messages: Sequence[Message], instructions: str = "") -> str:
     ]
     replies = [message.text for message in messages if message.role == "assistant"]
     wishes = instructions.partition(WISHES_HEADING)[2].partition("\n\n")[0]
-    text = _direct_reply(texts, replies, instructions, tellable_texts(messages)) or reflection(
+    text = _direct_reply(texts, replies, instructions, messages) or reflection(
         texts, replies, is_short=bool(SHORT_WISH.search(wishes))
     )
     if texts and refusals_in(texts[-1:]):
@@ -259,7 +259,7 @@ def aside_reply(message: str, replies: Sequence[str]) -> str:
 
 
 def _direct_reply(
-    texts: Sequence[str], replies: Sequence[str], instructions: str, earlier_texts: Sequence[str]
+    texts: Sequence[str], replies: Sequence[str], instructions: str, messages: Sequence[Message]
 ) -> str:
     """The answer to a greeting, a remark, a question or an unreadable message; empty for a story."""
     last = texts[-1] if texts else ""
@@ -279,7 +279,7 @@ def _direct_reply(
         return _remark_reply(match, texts, replies, instructions)
     return (
         _unclear_reply(rest, replies)
-        or _recollection_reply(rest, replies, instructions, earlier_texts)
+        or _recollection_reply(rest, replies, instructions, messages)
         or _explanation(rest, texts[:-1])
         or _good_news_reply(rest, replies)
         or _question_reply(rest, replies)
@@ -341,7 +341,7 @@ GO_ON_QUESTION = "Would you like to go on from there?"
 
 
 def _recollection_reply(
-    last: str, replies: Sequence[str], instructions: str, earlier_texts: Sequence[str]
+    last: str, replies: Sequence[str], instructions: str, messages: Sequence[Message]
 ) -> str:
     """The answer to a question by what the person said before that bears on it; empty if nothing does.
 
@@ -349,8 +349,9 @@ def _recollection_reply(
     """
     if "?" not in last or ONLY_IF_ASKED in instructions:
         return ""
-    told = recollection(last, earlier_texts, instructions)
-    return f"{told} {least_recent(RECOLLECTION_QUESTIONS, replies, last)}" if told else ""
+    # Only now: looking through all that was said takes longer than all the rest of a reply.
+    text = recollection(last, tellable_texts(messages), instructions)
+    return f"{text} {least_recent(RECOLLECTION_QUESTIONS, replies, last)}" if text else ""
 
 
 def tellable_texts(messages: Sequence[Message]) -> list[str]:
