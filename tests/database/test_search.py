@@ -83,6 +83,6 @@ async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest
 @pytest.mark.parametrize("any", [True, False])
 def test_of_a_thread_without_texts_the_index_is_not_asked(*, any: bool) -> None:
     query = WordQuery(words=("fox",), thread="thread")
-    asking = search._read_or_backlog(query, lambda _: search._search_all(query, 5), any=any)
+    asking = search._read_or_backlog(query, lambda _: search._search_all(query, 5), {}, any=any)
 
     assert question_kinds(asking) == [AskThread]

@@ -1,7 +1,7 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -105,17 +105,21 @@ class SearchIndex:
         owner: str | None = None,
         thread: str | None = None,
         log: str | None = None,
+        needed: Mapping[str, int] | None = None,
     ) -> list[RankedPlace]:
         """Places that hold any of the words in any form, and those beside them, the best first.
 
         A turn is scored with its neighbours and its session. What is at a place may have been ended since,
-        and beside a hit there may be nothing: ``read`` gives what is there.
+        and beside a hit there may be nothing: ``read`` gives what is there. ``needed`` are threads that are
+        needed up to a version only: the index is not brought up to date for what came later.
         """
         word_query = _word_query(query, owner, thread, log)
         if not word_query.words:
             return []
         return await self._read_after_indexing(
-            word_query, lambda with_tail: _rank_places(word_query, with_tail=with_tail, shape=self._shape)
+            word_query,
+            lambda with_tail: _rank_places(word_query, with_tail=with_tail, shape=self._shape),
+            needed=needed,
         )
 
     async def read(self, places: Sequence[Place]) -> dict[Place, Item]:
@@ -131,10 +135,15 @@ class SearchIndex:
         )
 
     async def _read_after_indexing(
-        self, query: WordQuery, read: Callable[[bool], StoreRead[list[T]]], *, any: bool = True
+        self,
+        query: WordQuery,
+        read: Callable[[bool], StoreRead[list[T]]],
+        *,
+        any: bool = True,
+        needed: Mapping[str, int] | None = None,
     ) -> list[T]:
         """Read once the index holds what a query needs; it is told whether there is a tail to be read."""
-        result = await self._store.read(self._scope, _read_or_backlog(query, read, any=any))
+        result = await self._store.read(self._scope, _read_or_backlog(query, read, needed or {}, any=any))
         if not isinstance(result, IndexBacklog):
             return result
         is_whole = await self._take_in(result)
@@ -200,14 +209,18 @@ def _word_query(query: str, owner: str | None, thread: str | None, log: str | No
 
 
 def _read_or_backlog(
-    query: WordQuery, read: Callable[[bool], StoreRead[list[T]]], *, any: bool
+    query: WordQuery, read: Callable[[bool], StoreRead[list[T]]], needed: Mapping[str, int], *, any: bool
 ) -> StoreRead[list[T] | IndexBacklog]:
     """Read from the index, or return what it has to take in first."""
     if (yield from _item_count(query)) == 0:
         return []
     late = yield from ask(AskUnindexedThreads(MOST_UNINDEXED))
     if len(late) < MOST_UNINDEXED:
-        late = [row for row in late if any and _is_in_scope(row[0], query)]
+        late = [
+            (row, upto)
+            for row, upto in late
+            if any and _is_in_scope(row, query) and upto < needed.get(row.id, row.version)
+        ]
     with_tail = False
     return IndexBacklog(late) if late else (yield from read(with_tail))
 

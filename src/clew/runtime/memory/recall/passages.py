@@ -47,10 +47,10 @@ async def recall_passages(
     stems = {stem(word) for word in words(message) if word not in FUNCTION_WORDS}
     if len(stems) < LEAST_SHARED_WORDS or not config.passages:
         return []
-    start = await _window_start(db, window)
+    start, version = await _window_start(db, window)
     ranking = [
         ranked
-        for ranked in await _rank_turns(db, message, owner, window.thread)
+        for ranked in await _rank_turns(db, message, owner, window.thread, version)
         if not ranked.place[0].startswith(MEMORY_PREFIX)
         and (ranked.place[0] != window.thread or ranked.place[2] < start)
     ]
@@ -60,19 +60,29 @@ async def recall_passages(
     return _choose(stretches, items, stems, config)
 
 
-async def _window_start(db: Database, window: CurrentWindow) -> int:
-    """The place at which the window of the present thread begins; 0 if nothing of that is stored yet."""
+async def _window_start(db: Database, window: CurrentWindow) -> tuple[int, int]:
+    """The place and the version at which the window of the present thread begins.
+
+    All that came after that version is in the window. Both are 0 if nothing is stored yet, and the version
+    if all of it is in the window.
+    """
     try:
         items = await db.thread(window.thread).items(last=window.length, log=HISTORY)
     except ThreadNotFound:
-        return 0
-    return items[0].place if items else 0
+        return 0, 0
+    if not items:
+        return 0, 0
+    return items[0].place, items[0].version if len(items) == window.length else 0
 
 
-async def _rank_turns(db: Database, message: str, owner: str | None, thread: str) -> list[RankedPlace]:
+async def _rank_turns(
+    db: Database, message: str, owner: str | None, thread: str, version: int
+) -> list[RankedPlace]:
     query = " ".join(word for word in words(message) if word not in FUNCTION_WORDS)
     scope = thread if owner is None else None
-    ranking = await db.search_index.rank(query, owner=owner, thread=scope, log=HISTORY)
+    # What the model sees anyway need not be in the index, and bringing it there costs a commit in each turn.
+    needed = {thread: version}
+    ranking = await db.search_index.rank(query, owner=owner, thread=scope, log=HISTORY, needed=needed)
     period = named_period(message, db.store.now())
     return ranking if period is None else await prefer_period(db.search_index, ranking, period)
 
