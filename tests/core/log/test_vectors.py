@@ -18,6 +18,8 @@ NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=4
 
 @given(NUMBERS)
 @example([2e-162])
+@example([5e-324, 5e-324])
+@example([1e308, 1e308])
 def test_a_vector_is_most_like_itself(vector: list[float]) -> None:
     similarity = likeness(vector, quantize_vector(vector))
 
@@ -72,6 +74,17 @@ def test_without_numpy_the_same_are_the_most_alike(request: pytest.FixtureReques
 
     assert [match.record.id for match in with_numpy] == [match.record.id for match in without]
     assert [match.likeness for match in with_numpy] == pytest.approx([match.likeness for match in without])
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-60, 1e60, 1e308])
+def test_neither_a_tiny_nor_a_huge_query_finds_anything_else(size: float) -> None:
+    signs = [1.0 if number > 0 else -1.0 for number in random_vectors(1, seed=3)[0]]
+    usual, extreme = (
+        read_matches(VectorQuery(vector=tuple(vector), space=SPACE, logs=("history",), least=0.1), 50)
+        for vector in (signs, [size * sign for sign in signs])
+    )
+
+    assert extreme == usual != []
 
 
 @pytest.mark.parametrize("width", [3, 8, 48])

@@ -110,10 +110,11 @@ def read_nearest(query: VectorQuery) -> StoreRead[list[VectorMatch]]:
 def likeness(left: Sequence[float], right: StoredVector) -> float:
     """The cosine of two vectors; 0 if they cannot be compared."""
     numbers = array("b", base64.b64decode(right.vector))
-    lengths = vector_length(left) * right.length
-    if len(left) != len(numbers) or not lengths:
+    scaled = _scale(left)
+    lengths = vector_length(scaled) * right.length
+    if len(scaled) != len(numbers) or not lengths:
         return 0.0
-    return float(sum(map(operator.mul, left, numbers)) / lengths)
+    return float(sum(map(operator.mul, scaled, numbers)) / lengths)
 
 
 def _likenesses(vector: Sequence[float], records: Sequence[Record]) -> list[float]:
@@ -126,10 +127,11 @@ def _likenesses(vector: Sequence[float], records: Sequence[Record]) -> list[floa
     if not rows or any(len(row) != len(vector) for row in rows):
         return [0.0 if each is None else likeness(vector, each) for each in stored]
     numbers = numpy.frombuffer(b"".join(rows), dtype=numpy.int8).reshape(len(rows), -1)
+    scaled = _scale(vector)
     lengths = numpy.array([each.length for each in stored if each is not None]) * (
-        vector_length(vector) or math.inf
+        vector_length(scaled) or math.inf
     )
-    scores: list[float] = (numbers @ numpy.array(vector, dtype=numpy.float32) / lengths).tolist()
+    scores: list[float] = (numbers @ numpy.array(scaled, dtype=numpy.float32) / lengths).tolist()
     return scores
 
 
@@ -151,5 +153,10 @@ def _stored_vector(record: Record) -> StoredVector | None:
 
 
 def _quantize(vector: Sequence[float]) -> "array[int]":
-    largest = max((abs(value) for value in vector), default=0.0) or 1.0
-    return array("b", (round(value / largest * 127) for value in vector))
+    return array("b", (round(value * 127) for value in _scale(vector)))
+
+
+def _scale(vector: Sequence[float]) -> list[float]:
+    """A vector of the same direction whose largest number is 1: very small numbers would be too coarse."""
+    largest = max(map(abs, vector), default=0.0) or 1.0
+    return [value / largest for value in vector]
