@@ -107,7 +107,11 @@ ONLY_POSTGRES = {
     ],
     "a function finds and reads the records of vectors in one trip": ["nearest"],
     "an extension that the server may not have": ["add_vector_indexes"],
-    "several records in one trip, where a file has no trips": ["records_named"],
+    "several records or places in one trip, where a file has no trips": [
+        "records_named",
+        "items_at",
+        "cuts_at",
+    ],
     "a lock that one writer alone does not need": ["check_record"],
     "pragmas tell the file's schema and health": [
         "has_schema",

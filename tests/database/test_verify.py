@@ -9,7 +9,8 @@ from clew.core.items import user
 from clew.core.values import Counters, LogSize
 from clew.database.database import Database
 from clew.database.thread import Thread
-from clew.stores.memory import MemoryStore, ThreadRows
+from clew.stores.memory import MemoryStore
+from clew.stores.memory_rows import ThreadRows
 
 pytestmark = pytest.mark.promise("B-06", "T-13")
 

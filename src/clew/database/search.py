@@ -32,7 +32,7 @@ from clew.core.text import rank
 from clew.core.text.periods import NamedPeriod
 from clew.core.text.turns import SHIPPED, CountedTurn, TurnWeights, turn_scores
 from clew.core.text.words import forms, speaker_of, stem, text_of, words
-from clew.core.values import MEMORY_PREFIX, Item, ItemQuery, LogSize, Scope, SearchHit
+from clew.core.values import MEMORY_PREFIX, Item, LogSize, Scope, SearchHit
 
 T = TypeVar("T")
 MOST_UNINDEXED = 256
@@ -123,7 +123,7 @@ class SearchIndex:
         )
 
     async def read(self, places: Sequence[Place]) -> dict[Place, Item]:
-        """The visible items at some places, with one question to the store."""
+        """The visible items at some places, with one question for each log that they are in."""
         return await self._store.read(self._scope, _read_items(places))
 
     async def search(self, query: WordQuery, limit: int, *, any: bool) -> list[SearchHit]:
@@ -437,16 +437,16 @@ def _tail_counts(query: WordQuery) -> StoreRead[list[TermCounts]]:
 
 def _read_items(places: Sequence[Place]) -> StoreRead[dict[Place, Item]]:
     """The items at some places that a reader of their threads would see."""
-    rows: dict[str, ThreadRow | None] = {}
-    items: dict[Place, Item] = {}
+    places_by_thread: dict[str, dict[str, list[int]]] = {}
     for thread, log, place in places:
-        if thread not in rows:
-            rows[thread] = yield from _read_undamaged(thread)
-        row = rows[thread]
-        if row is not None:
-            query = ItemQuery(log=log, after=place - 1, before=place + 1, last=1)
-            window = yield from reader.read_window(row, query)
-            items.update({(thread, log, item.place): item for item in window})
+        places_by_thread.setdefault(thread, {}).setdefault(log, []).append(place)
+    items: dict[Place, Item] = {}
+    for thread, places_by_log in places_by_thread.items():
+        if (row := (yield from _read_undamaged(thread))) is None:
+            continue
+        for log, places_of_items in places_by_log.items():
+            log_items = yield from reader.read_items_at(row, log, places_of_items)
+            items.update({(thread, log, item.place): item for item in log_items})
     return items
 
 

@@ -3,16 +3,15 @@
 import asyncio
 import heapq
 import os
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 
 from clew.core.clock import now_ms
-from clew.core.encoding import decoder
-from clew.core.errors import StoreClosed, StoreDamaged
+from clew.core.errors import StoreClosed
 from clew.core.log.commit import Plan, PlanContext, Planner, claimed_jobs, plan_claim
 from clew.core.log.heads import HeadCache
 from clew.core.log.jobs import is_due
@@ -26,10 +25,12 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskCutsAtPlaces,
     AskDueJobs,
     AskHits,
     AskIdempotencyKey,
     AskItems,
+    AskItemsAtPlaces,
     AskItemsById,
     AskJob,
     AskJobs,
@@ -73,81 +74,11 @@ from clew.core.log.rows import (
 from clew.core.log.vectors import VECTOR_KIND, indexed_vector
 from clew.core.ports import ScrubResult, StoreReport
 from clew.core.text.words import words
-from clew.core.values import Counters, Job, Limits, Record, Scope, SearchHit
+from clew.core.values import Job, Limits, Record, Scope, SearchHit
+from clew.stores.memory_rows import TenantRows, ThreadRows
 from clew.stores.watch import ChangeWaiters
 
 T = TypeVar("T")
-
-_decode_counters = decoder(Counters)
-
-
-class ThreadRows:
-    """The rows of one thread key. Bodies are bytes, so nothing is shared with a caller."""
-
-    def __init__(self, thread: ThreadRow) -> None:
-        self.set_thread(thread)
-        self.deleted = False
-        self.changesets: dict[int, ChangesetRow] = {}
-        self.items: dict[tuple[str, int], ItemRow] = {}
-        self.places_by_log: dict[str, list[int]] = {}
-        self.cuts: list[CutRow] = []
-        self.anchors: dict[int, bytes] = {}
-        self.keys: dict[str, KeyRow] = {}
-        self.texts: list[SearchText] = []
-        self.indexed_upto = 0
-
-    def set_thread(self, thread: ThreadRow) -> None:
-        """Take over the thread's row."""
-        self.thread = thread
-        self.counters = msgspec.json.encode(thread.counters)
-
-    def read(self) -> ThreadRow:
-        """The thread's row.
-
-        Raises:
-            StoreDamaged: It is not what was written.
-        """
-        return msgspec.structs.replace(self.thread, counters=_decode_counters(self.counters))
-
-    def try_read(self) -> ThreadRow | UnreadableThread:
-        """The thread's row in a list, where one that is damaged hides no other."""
-        try:
-            return self.read()
-        except StoreDamaged as error:
-            return UnreadableThread(id=self.thread.id, created=self.thread.created, problem=error.problem)
-
-    def add_changeset(self, advance: Advance) -> None:
-        """Add the rows of one changeset."""
-        self.changesets[advance.change.version] = advance.change
-        self._add_items(advance.items)
-        self.cuts += advance.cuts
-        if advance.anchor is not None:
-            self.anchors[advance.change.version] = advance.anchor
-        if advance.idempotency_key is not None:
-            self.keys[advance.idempotency_key] = KeyRow(advance.change.version, advance.fingerprint or b"")
-
-    def _add_items(self, items: Iterable[ItemRow]) -> None:
-        for item in items:
-            self.items[item.log, item.place] = item
-            insort(self.places_by_log.setdefault(item.log, []), item.place)
-
-    def copy_rows(self, source: "ThreadRows", upto: int) -> None:
-        """Take over another's rows up to a version."""
-        self.changesets |= {v: row for v, row in source.changesets.items() if v <= upto}
-        self._add_items(row for row in source.items.values() if row.version <= upto)
-        self.cuts += [cut for cut in source.cuts if cut.version <= upto]
-        self.anchors |= {v: state for v, state in source.anchors.items() if v <= upto}
-
-
-class TenantRows:
-    """Everything of one tenant."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, ThreadRows] = {}
-        self.ids: dict[str, int] = {}
-        self.records: dict[tuple[str, str], bytes] = {}
-        self.jobs: dict[str, bytes] = {}
-
 
 decode_record = msgspec.json.Decoder(Record).decode
 decode_job = msgspec.json.Decoder(Job).decode
@@ -195,6 +126,20 @@ def _cuts(tenant: TenantRows, scope: Scope, question: AskCuts) -> list[CutRow]:
         and cut.version <= question.upto
         and cut.first <= question.last
         and cut.last >= question.first
+    ]
+
+
+def _items_at_places(tenant: TenantRows, scope: Scope, question: AskItemsAtPlaces) -> list[ItemRow]:
+    rows = tenant.rows[question.key].items
+    items = (rows.get((question.log, place)) for place in question.places)
+    return [row for row in items if row is not None and row.version <= question.upto]
+
+
+def _cuts_at_places(tenant: TenantRows, scope: Scope, question: AskCutsAtPlaces) -> list[CutRow]:
+    return [
+        cut
+        for place in question.places
+        for cut in _cuts(tenant, scope, AskCuts(question.key, question.log, place, place, question.upto))
     ]
 
 
@@ -372,6 +317,8 @@ _answers: dict[type, Callable[[TenantRows, Scope, Any], Any]] = {
     AskChangesets: _changesets,
     AskItems: _items,
     AskCuts: _cuts,
+    AskItemsAtPlaces: _items_at_places,
+    AskCutsAtPlaces: _cuts_at_places,
     AskItemsById: _items_by_id,
     AskIdempotencyKey: _idempotency_key,
     AskThreads: _threads,

@@ -14,7 +14,9 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskCutsAtPlaces,
     AskItems,
+    AskItemsAtPlaces,
     AskItemsById,
     AskThread,
     AskThreads,
@@ -45,6 +47,8 @@ from clew.core.values import (
 T = TypeVar("T")
 ROWS_PER_QUESTION = 256
 """Rows that one question to a store gives at most."""
+PLACES_PER_QUESTION = 64
+"""Places that one question to a store looks up at most."""
 END_OF_LOG = 1 << 32
 
 
@@ -310,6 +314,39 @@ def _next_bound(place: int, cuts: Iterable[CutRow], *, backwards: bool) -> int:
     if backwards:
         return min([place, *(cut.first for cut in enclosing)])
     return max([place, *(cut.last for cut in enclosing)])
+
+
+def read_items_at(thread: ThreadRow, log: str, places_of_items: Sequence[int]) -> StoreRead[list[Item]]:
+    """The visible items at some places of a log, in no order. Unreadable ones are left out."""
+    sources, has_cuts = yield from _row_sources(thread, thread.version, log)
+    items: list[Item] = []
+    for start in range(0, len(places_of_items), PLACES_PER_QUESTION):
+        batch = places_of_items[start : start + PLACES_PER_QUESTION]
+        rows = yield from _read_rows_at(sources, log, batch)
+        cuts = (yield from _read_cuts_at(sources, log, rows)) if has_cuts else []
+        entries = [item_of(row) for row in rows if not is_cut(row, cuts)]
+        items += [entry for entry in entries if isinstance(entry, Item)]
+    return items
+
+
+def _read_rows_at(sources: list[RowSource], log: str, batch: Sequence[int]) -> StoreRead[list[ItemRow]]:
+    """The rows at some places; of several at one, that of the youngest source."""
+    rows: dict[int, ItemRow] = {}
+    for source in sources:
+        within = tuple(place for place in batch if place < source.below)
+        if within:
+            for row in (yield from ask(AskItemsAtPlaces(source.key, log, within, source.upto))):
+                rows.setdefault(row.place, row)
+    return list(rows.values())
+
+
+def _read_cuts_at(sources: list[RowSource], log: str, rows: list[ItemRow]) -> StoreRead[list[CutRow]]:
+    """The cuts that touch some rows. Between these there may be very many that touch none."""
+    row_places = tuple(row.place for row in rows)
+    cuts: list[CutRow] = []
+    for source in sources if rows else ():
+        cuts += yield from ask(AskCutsAtPlaces(source.key, log, row_places, source.upto))
+    return cuts
 
 
 def read_items_by_id(thread: ThreadRow, ids: tuple[str, ...]) -> StoreRead[list[Item]]:

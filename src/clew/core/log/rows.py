@@ -162,6 +162,24 @@ class AskCuts(Ask[list[CutRow]], frozen=True):
     upto: int
 
 
+class AskItemsAtPlaces(Ask[list[ItemRow]], frozen=True):
+    """Items at these places of a log that were born by version ``upto``, in no order."""
+
+    key: ThreadKey
+    log: str
+    places: tuple[int, ...]
+    upto: int
+
+
+class AskCutsAtPlaces(Ask[list[CutRow]], frozen=True):
+    """Cuts of a log made by version ``upto`` that touch one of these places; any of them several times."""
+
+    key: ThreadKey
+    log: str
+    places: tuple[int, ...]
+    upto: int
+
+
 class AskItemsById(Ask[list[ItemRow]], frozen=True):
     """Items with these ids born by version ``upto``."""
 

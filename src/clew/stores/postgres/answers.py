@@ -16,9 +16,11 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskCutsAtPlaces,
     AskHits,
     AskIdempotencyKey,
     AskItems,
+    AskItemsAtPlaces,
     AskItemsById,
     AskJob,
     AskJobs,
@@ -46,7 +48,7 @@ from clew.core.log.rows import (
     UnreadableThread,
 )
 from clew.core.values import Counters, Job, Record, SearchHit
-from clew.stores.postgres.arrays import TextArray
+from clew.stores.postgres.arrays import IntegerArray, TextArray
 
 Row: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = tuple[Any, ...]
@@ -225,6 +227,10 @@ def _cuts(question: AskCuts) -> Values:
     return (question.key, question.log, Int8(question.first), Int8(question.last), Int8(question.upto))
 
 
+def _places(question: AskItemsAtPlaces | AskCutsAtPlaces) -> Values:
+    return (question.key, question.log, IntegerArray(question.places), Int8(question.upto))
+
+
 def _items_by_id(question: AskItemsById) -> Values:
     return (question.key, TextArray(question.ids), Int8(question.upto))
 
@@ -296,6 +302,8 @@ _queries: dict[type, _QueryKind] = {
     AskChangesets: _QueryKind("changesets", _changesets, _many(_changeset_row)),
     AskItems: _QueryKind("items", _items, _many(_item_row)),
     AskCuts: _QueryKind("cuts", _cuts, _many(_cut_row)),
+    AskItemsAtPlaces: _QueryKind("items_at", _places, _many(_item_row)),
+    AskCutsAtPlaces: _QueryKind("cuts_at", _places, _many(_cut_row)),
     AskItemsById: _QueryKind("named", _items_by_id, _many(_item_row)),
     AskIdempotencyKey: _QueryKind(
         "key",

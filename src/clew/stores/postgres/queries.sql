@@ -34,6 +34,28 @@ FROM clew.items_backwards(
 SELECT log, first, last, version, count
 FROM clew.cuts(%b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint)
 
+-- name: items_at
+SELECT found.log, found.place, found.version, found.meta, found.body, found.salt, found.erased, found.id, found.time
+FROM (
+    SELECT %b::text AS tenant, %b::text AS name, %b::uuid AS key, %b::text AS log, %b::bigint[] AS places,
+           %b::bigint AS upto
+) AS asked
+CROSS JOIN unnest(asked.places) AS wanted (place)
+CROSS JOIN LATERAL clew.items(
+    asked.tenant, asked.name, asked.key, asked.log, wanted.place - 1, wanted.place + 1, asked.upto, 1
+) AS found
+
+-- name: cuts_at
+SELECT found.log, found.first, found.last, found.version, found.count
+FROM (
+    SELECT %b::text AS tenant, %b::text AS name, %b::uuid AS key, %b::text AS log, %b::bigint[] AS places,
+           %b::bigint AS upto
+) AS asked
+CROSS JOIN unnest(asked.places) AS wanted (place)
+CROSS JOIN LATERAL clew.cuts(
+    asked.tenant, asked.name, asked.key, asked.log, wanted.place, wanted.place, asked.upto
+) AS found
+
 -- name: named
 SELECT log, place, version, meta, body, salt, erased, id, time
 FROM clew.named(%b::text, %b::text, %b::uuid, %b::text[], %b::bigint)

@@ -14,10 +14,12 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskCutsAtPlaces,
     AskDueJobs,
     AskHits,
     AskIdempotencyKey,
     AskItems,
+    AskItemsAtPlaces,
     AskItemsById,
     AskJob,
     AskJobs,
@@ -130,6 +132,21 @@ class SqlAnswers:
         return [
             CutRow(log=question.log, first=first, last=last, version=version, count=count)
             for first, last, version, count in rows
+        ]
+
+    def _items_at_places(self, question: AskItemsAtPlaces) -> list[ItemRow]:
+        key, log, upto = question.key, question.log, question.upto
+        return [
+            row
+            for place in question.places
+            for row in self._items(AskItems(key, log, place - 1, place + 1, upto, 1, backwards=False))
+        ]
+
+    def _cuts_at_places(self, question: AskCutsAtPlaces) -> list[CutRow]:
+        return [
+            cut
+            for place in question.places
+            for cut in self._cuts(AskCuts(question.key, question.log, place, place, question.upto))
         ]
 
     def _items_by_id(self, question: AskItemsById) -> list[ItemRow]:
@@ -289,6 +306,8 @@ class SqlAnswers:
         AskChangesets: _changesets,
         AskItems: _items,
         AskCuts: _cuts,
+        AskItemsAtPlaces: _items_at_places,
+        AskCutsAtPlaces: _cuts_at_places,
         AskItemsById: _items_by_id,
         AskIdempotencyKey: _idempotency_key,
         AskRecord: _record,

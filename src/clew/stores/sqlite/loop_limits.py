@@ -17,8 +17,10 @@ from clew.core.log.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskCutsAtPlaces,
     AskIdempotencyKey,
     AskItems,
+    AskItemsAtPlaces,
     AskItemsById,
     AskJob,
     AskRecord,
@@ -33,7 +35,7 @@ from clew.core.log.rows import (
 )
 
 QUICK_QUESTIONS: Final = frozenset(
-    {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
+    {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts, AskItemsAtPlaces, AskCutsAtPlaces}
     | {AskItemsById, AskIdempotencyKey, AskRecord, AskRecordsById, AskJob}
 )
 """Questions that are looked up by their key; others may go through many rows."""

@@ -6,7 +6,7 @@ import pytest
 
 from clew.core.errors import InvalidArgument, InvalidValue, LogFull, StoreDamaged
 from clew.core.items import user
-from clew.core.values import Absent, Item
+from clew.core.values import HISTORY, Absent, Item
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.testing.clock import Clock
@@ -54,6 +54,24 @@ class WindowContract(StoreFixtures):
 
         assert contents_of(await thread.items()) == list(range(700))
         assert contents_of(await thread.items(last=600)) == list(range(100, 700))
+
+    @pytest.mark.promise("S-01", "B-12")
+    async def test_items_at_some_places_are_those_that_a_window_shows(
+        self, db: Database, thread: Thread
+    ) -> None:
+        await append_numbers(thread, 100, batch=50)
+        await thread.log().pop()
+        fork = await thread.fork("fork")
+        await fork.log().pop()
+        await append_numbers(fork, 3)
+        places = [item.place for item in await fork.items(whole=True)]
+        wanted = [(id, HISTORY, place) for id in (thread.id, "fork", "absent") for place in places]
+        items = await db.search_index.read(wanted)
+
+        for each in (thread, fork):
+            window = {(each.id, HISTORY, item.place): item for item in await each.items()}
+            assert {key: item for key, item in items.items() if key[0] == each.id} == window
+        assert {key[0] for key in items} == {thread.id, "fork"}
 
     @pytest.mark.promise("S-01")
     async def test_items_between_two_places(self, thread: Thread) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,7 +14,6 @@ from clew.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from clew.core.text.rank import fuse_rankings
 from clew.core.text.words import words
 from clew.core.values import Item, SearchHit, VectorQuery
-from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
@@ -33,6 +32,9 @@ from clew.runtime.settings import MemoryConfig
 
 log = logging.getLogger("clew")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
+Left = TypeVar("Left")
+Right = TypeVar("Right")
+LOGS = (FACTS, ARCS)
 MOST_HITS = 20
 QUERY_SECONDS = 2.0
 """So many seconds are waited for the vector of a message."""
@@ -65,6 +67,14 @@ class RecallResult(msgspec.Struct, frozen=True, kw_only=True):
         """The course of the recall, for the diagnostics of a turn."""
         problem = {} if self.problem is None else {"retrieval_problem": self.problem}
         return {"retrieval_path": self.path, **problem}
+
+
+class VectorRanking(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of what is most like a message, by log, and how it was looked for."""
+
+    places: dict[str, list[int]] = {}
+    path: RetrievalPath
+    problem: str | None = None
 
 
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,14 +132,16 @@ class Retriever:
 
     async def recall(self, message: str) -> RecallResult:
         """The facts and arcs that bear on a message, the best first."""
-        vector, path, problem = await query_vector(self._embedder, message, self._timeout_seconds)
-        facts = await self._best_items(message, vector, FACTS, self._limits.facts, self._limits.fact_days)
-        arcs = await self._best_items(message, vector, ARCS, self._limits.arcs, self._limits.arc_days)
+        # Words need not wait for the vector.
+        by_words, by_vector = await _do_both(self._rank_by_words(message), self._rank_by_vector(message))
+        items = await self._best_items(
+            {log: list(fuse_rankings([by_words[log], by_vector.places.get(log, ())])) for log in LOGS}
+        )
         entries = [
-            *(working_entry(fact_of(item)) for item in facts),
-            *(working_entry(arc_of(item)) for item in arcs),
+            *(working_entry(fact_of(item)) for item in items[FACTS]),
+            *(working_entry(arc_of(item)) for item in items[ARCS]),
         ]
-        return RecallResult(entries=tuple(entries), path=path, problem=problem)
+        return RecallResult(entries=tuple(entries), path=by_vector.path, problem=by_vector.problem)
 
     async def catch_up(self) -> list[WorkingEntry]:
         """The last episode, however long ago; nothing if there was none."""
@@ -144,7 +156,7 @@ class Retriever:
         memory, embedder = self._memory, self._embedder
         space = await current_space(embedder)
         total = 0
-        for log in (FACTS, ARCS):
+        for log in LOGS:
             try:
                 while count := await embed_batch(
                     memory.db, memory.thread, memory.owner, log, embedder, space
@@ -158,21 +170,38 @@ class Retriever:
         """The newest facts, for a first turn that says too little to search by."""
         return [working_entry(fact) for fact in (await self._memory.page(limit=self._limits.facts)).facts]
 
-    async def _best_items(
-        self, message: str, vector: Sequence[float] | None, log: str, limit: int, days: int | None
-    ) -> list[Item]:
-        rankings = [await self.places_by_words(message, log)]
-        if vector is not None:
-            rankings.append(await self.places_by_vector(vector, log))
-        oldest = self._clock() - days * DAY_MS if days is not None else None
-        items: list[Item] = []
-        for place in fuse_rankings(rankings):
-            item = await item_at(self._memory.db, self._memory.thread, log, place)
-            if item is not None and (oldest is None or item.time >= oldest):
-                items.append(item)
-            if len(items) == limit:
-                break
-        return items
+    async def _rank_by_words(self, message: str) -> dict[str, list[int]]:
+        # One after the other: both may have to bring the index of the same thread up to date.
+        return {log: await self.places_by_words(message, log) for log in LOGS}
+
+    async def _rank_by_vector(self, message: str) -> VectorRanking:
+        vector, path, problem = await query_vector(self._embedder, message, self._timeout_seconds)
+        if vector is None:
+            return VectorRanking(path=path, problem=problem)
+        places = {log: await self.places_by_vector(vector, log) for log in LOGS}
+        return VectorRanking(places=places, path=path)
+
+    async def _best_items(self, rankings: dict[str, list[int]]) -> dict[str, list[Item]]:
+        """The best items of each log. The rest of a ranking is read only if the first do not suffice."""
+        limits = {FACTS: self._limits.facts, ARCS: self._limits.arcs}
+        first = await self._read_usable({log: places[: limits[log]] for log, places in rankings.items()})
+        rest = await self._read_usable(
+            {log: places[limits[log] :] for log, places in rankings.items() if len(first[log]) < limits[log]}
+        )
+        return {log: [*first[log], *rest.get(log, ())][: limits[log]] for log in rankings}
+
+    async def _read_usable(self, rankings: dict[str, list[int]]) -> dict[str, list[Item]]:
+        """The items at some places that are still there and not too old."""
+        thread, now = self._memory.thread, self._clock()
+        days = {FACTS: self._limits.fact_days, ARCS: self._limits.arc_days}
+        places = [(thread, log, place) for log, ranking in rankings.items() for place in ranking]
+        items = await self._memory.db.search_index.read(places) if places else {}
+        usable: dict[str, list[Item]] = {log: [] for log in rankings}
+        for key in places:
+            item, most_days = items.get(key), days[key[1]]
+            if item is not None and (most_days is None or item.time >= now - most_days * DAY_MS):
+                usable[key[1]].append(item)
+        return usable
 
     async def places_by_words(self, message: str, log: str = FACTS) -> list[int]:
         """The places of what holds any of the words, the best first.
@@ -200,19 +229,15 @@ class Retriever:
 
     async def _other_names(self, hits: Sequence[SearchHit], significant_words: Sequence[str]) -> list[str]:
         """The words by which those who are spoken of are called otherwise: Ann is the sister."""
-        memory = self._memory
+        places = [(hit.thread, hit.log, hit.place) for hit in hits if IS_CALLED in hit.text]
+        items = await self._memory.db.search_index.read(places) if places else {}
         result: list[str] = []
-        for hit in hits:
-            item = (
-                await item_at(memory.db, memory.thread, FACTS, hit.place) if IS_CALLED in hit.text else None
-            )
-            if item is not None:
-                fact = fact_of(item)
-                names, kinship = words(fact.object), words(fact.subject)
-                if names and set(names) <= set(significant_words):
-                    result += kinship
-                elif kinship and set(kinship) <= set(significant_words):
-                    result += names
+        for fact in [fact_of(items[place]) for place in places if place in items]:
+            names, kinship = words(fact.object), words(fact.subject)
+            if names and set(names) <= set(significant_words):
+                result += kinship
+            elif kinship and set(kinship) <= set(significant_words):
+                result += names
         return [word for word in dict.fromkeys(result) if word not in significant_words]
 
     async def places_by_vector(self, vector: Sequence[float], log: str = FACTS) -> list[int]:
@@ -255,7 +280,11 @@ async def query_vector(
     return vector, "hybrid_rrf", None
 
 
-async def item_at(db: Database, thread: str, log: str, place: int) -> Item | None:
-    """The item at a place, if it is still there."""
-    window = await db.thread(thread).items(log=log, after=place - 1, before=place + 1, last=1)
-    return window[0] if window else None
+async def _do_both(left: Coroutine[Any, Any, Left], right: Coroutine[Any, Any, Right]) -> tuple[Left, Right]:
+    """The results of two, done at the same time. If one fails, the other is ended; the failure is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            left_task, right_task = group.create_task(left), group.create_task(right)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return left_task.result(), right_task.result()

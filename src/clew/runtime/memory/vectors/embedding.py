@@ -7,9 +7,10 @@ from hashlib import sha256
 
 from clew.core.encoding import as_json
 from clew.core.errors import ModelFailed, ThreadNotFound
+from clew.core.log.reader import read_thread
 from clew.core.log.vectors import VECTOR_KIND, quantize_vector
 from clew.core.text.words import text_of
-from clew.core.values import Drop, Item, Put, Record, RecordQuery
+from clew.core.values import Drop, Item, Put, Record, RecordQuery, Scope
 from clew.database.database import Database
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.model.boundary import answer_check, model_boundary
@@ -99,7 +100,9 @@ async def birth_tag(db: Database, thread: str) -> str:
     Raises:
         ThreadNotFound: There is no such thread.
     """
-    return f"born {(await db.thread(thread).head()).created}"
+    # The head would bring the state along, which takes two questions more.
+    row = await db.store.read(Scope(tenant=db.tenant, user=db.user), read_thread(thread))
+    return f"born {row.created}"
 
 
 async def _embed_or_skip(embedder: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
