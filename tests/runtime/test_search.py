@@ -181,6 +181,27 @@ async def test_items_are_found_by_meaning_if_they_have_vectors(mine: Database) -
 
 
 @pytest.mark.promise("B-12")
+@pytest.mark.parametrize(
+    ("search", "path"),
+    [
+        (Search(query="the sea", owner="alice"), "hybrid_rrf"),
+        (Search(query="the sea", owner="alice", kinds=("items", "arcs")), "hybrid_rrf"),
+        (Search(query="the sea", owner="alice", thread="memory/alice"), "hybrid_rrf"),
+        (Search(query="the sea", owner="alice", kinds=("items",)), "token_recall_then_vectors"),
+        (Search(query="the sea", owner="alice", kinds=("items", "rules")), "token_recall_then_vectors"),
+        (Search(query="the sea", owner="alice", thread="trip"), "token_recall_then_vectors"),
+        (Search(query="the sea", owner="alice", kinds=("rules",)), "token_recall"),
+    ],
+)
+async def test_a_page_says_whether_words_and_vectors_were_fused(
+    mine: Database, search: Search, path: str
+) -> None:
+    page = await search_everything(mine, search, embedder=Topics())
+
+    assert page.path == path
+
+
+@pytest.mark.promise("B-12")
 async def test_a_thread_narrows_what_is_found_by_meaning_too(mine: Database) -> None:
     topics = Topics()
     await (await mine.create("coast", owner="alice")).append(items=[clew.user("A storm at the harbour")])

@@ -34,6 +34,9 @@ from clew.runtime.memory.vectors.embedding import birth_tag, vector_space
 
 SearchKind: TypeAlias = Literal["items", "facts", "arcs", "rules"]
 KINDS: tuple[SearchKind, ...] = ("items", "facts", "arcs", "rules")
+SearchPath: TypeAlias = RetrievalPath | Literal["token_recall_then_vectors"]
+"""The course of a search. Of items, those found by meaning follow those with the words, and are not fused."""
+
 RULES = "rules"
 MOST_BY_MEANING = 60
 """The most hits that are found by meaning."""
@@ -74,7 +77,7 @@ class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
 
     hits: tuple[Hit, ...] = ()
     next: str | None = None
-    path: RetrievalPath = "token_recall"
+    path: SearchPath = "token_recall"
     problem: str | None = None
 
 
@@ -124,7 +127,8 @@ async def search_everything(
     earlier_tags = _tags_of_cursor(search, cursor)
     if not search.significant_words:
         return SearchPage()
-    vector, path, problem = await query_vector(embedder, search.query, timeout_seconds)
+    kinds = _kinds_by_meaning(search)
+    vector, path, problem = await query_vector(embedder if kinds else None, search.query, timeout_seconds)
     by_meaning = await _by_vector(db, search, vector, embedder) if vector and embedder else []
     rules = await _rules(db, search)
     scores = _fuse(await _by_words(db, search), by_meaning, rules)
@@ -134,7 +138,15 @@ async def search_everything(
     hits, tags = await _hits(db, search, scores, rules, limit)
     page = tuple(hits[:limit])
     next_cursor = _cursor(search, [*earlier_tags, *tags]) if len(hits) > limit else None
-    return SearchPage(hits=page, next=next_cursor, path=path, problem=problem)
+    is_unfused = vector is not None and kinds == ["items"]
+    search_path: SearchPath = "token_recall_then_vectors" if is_unfused else path
+    return SearchPage(hits=page, next=next_cursor, path=search_path, problem=problem)
+
+
+def _kinds_by_meaning(search: Search) -> list[SearchKind]:
+    """The kinds of hits that a search can find by meaning; only a memory has facts and arcs."""
+    is_memory = search.thread is None or search.thread.startswith(MEMORY_PREFIX)
+    return [kind for kind in VECTOR_LOGS if kind in search.kinds and (is_memory or kind == "items")]
 
 
 def _fuse(
