@@ -17,6 +17,7 @@ from clew.database.database import Database
 from clew.database.jobs import Jobs
 from clew.database.log import Log
 from clew.database.records import Records
+from clew.database.search import SearchIndex
 from clew.database.thread import Thread
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ TWINS = [
     (Log, clew.sync.Log),
     (Records, clew.sync.Records),
     (Jobs, clew.sync.Jobs),
+    (SearchIndex, clew.sync.SearchIndex),
 ]
 
 

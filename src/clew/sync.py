@@ -27,6 +27,7 @@ from clew.database.jobs import Jobs as AsyncJobs
 from clew.database.log import Log as AsyncLog
 from clew.database.records import Records as AsyncRecords
 from clew.database.retention import Retention as AsyncRetention
+from clew.database.search import SearchIndex as AsyncSearchIndex
 from clew.database.thread import Thread as AsyncThread
 from clew.urls import open as open_async
 
@@ -158,7 +159,16 @@ class Records(_BlockingProxy[AsyncRecords]):
     put = _block_on(AsyncRecords.put)
     get = _block_on(AsyncRecords.get)
     find = _block_on(AsyncRecords.find)
+    nearest = _block_on(AsyncRecords.nearest)
     drop = _block_on(AsyncRecords.drop)
+
+
+class SearchIndex(_BlockingProxy[AsyncSearchIndex]):
+    """The search index of one tenant, as one user sees it."""
+
+    rank = _block_on(AsyncSearchIndex.rank)
+    read = _block_on(AsyncSearchIndex.read)
+    search = _block_on(AsyncSearchIndex.search)
 
 
 class Jobs(_BlockingProxy[AsyncJobs]):
@@ -248,6 +258,11 @@ class Database(_BlockingProxy[AsyncDatabase]):
     def records(self) -> Records:
         """Small documents beside the threads."""
         return Records(self._target.records, self._loop)
+
+    @property
+    def search_index(self) -> SearchIndex:
+        """The search index: places ranked for a query, and the items at them."""
+        return SearchIndex(self._target.search_index, self._loop)
 
     @property
     def jobs(self) -> Jobs:

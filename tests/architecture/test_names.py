@@ -22,7 +22,7 @@ IRREGULAR = """
 """
 NO_PARTICIPLES = {"need", "feed", "speed", "embed", "seed", "exceed", "proceed", "shed", "bed", "red", "id"}
 NOUNS_IN_ING = {"string", "thing", "setting", "meaning", "encoding", "embedding", "testing", "sibling"}
-PROTOCOL_NAMES = {"Database", "Jobs", "Log", "Records", "Retention", "Store", "Thread"}
+PROTOCOL_NAMES = {"Database", "Jobs", "Log", "Records", "Retention", "SearchIndex", "Store", "Thread"}
 """Names that a guest's protocol or the blocking façade prescribes, so that two classes may have them."""
 QUESTION = re.compile(r"(What|Whether|Which|How|Where|Who|Whose|When|Why|Somebody|Whoever)\b")
 """Openings of a docstring that ask instead of saying what a thing does or is."""

@@ -82,7 +82,7 @@ def try_encode(value: JSON) -> tuple[bytes, JSON] | None:
     try:
         data = _encoder.encode(value)
         if _is_flat(value):
-            return data, value.copy()
+            return data, {key: value[key] for key in sorted(value)}  # in the order in which it is read back
         copy = _decoder.decode(data)
         if copy == value and (
             data.count(b"[") + data.count(b"{") <= MOST_DEPTH  # is_shallow, written out for every body

@@ -6,6 +6,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from clew.core.arguments import check_methods
 from clew.core.errors import StoreDamaged, StoreReadOnly
 from clew.core.log import places, reader
 from clew.core.log.checks import check_limit
@@ -90,6 +91,7 @@ class IndexBacklog(msgspec.Struct, frozen=True):
     rows: list[tuple[ThreadRow, int]]
 
 
+@check_methods
 class SearchIndex:
     """The search index of a database: what bears on a query, ranked by its words and its surroundings."""
 

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from clew.core.arguments import check_methods
 from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall, Usage
 
@@ -23,6 +24,7 @@ these (or, for a typed answer, the value), or an event to wait for before the ne
 in just these pieces, with events to wait for between them and an error where it breaks off."""
 
 
+@check_methods
 class ScriptedModel:
     """Plays a script, one line for each call, and keeps every request it got."""
 

@@ -219,6 +219,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     # Memory. Whose it is comes from the credentials; naming somebody else is refused.
     ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=FORBIDDEN, cursor="taken"),
     ("GET", "/memory/export"): Attack(ask=get("/memory/export", **OWNER), others=FORBIDDEN),
+    ("GET", "/memory/audit"): Attack(ask=get("/memory/audit", **OWNER), others=FORBIDDEN),
     ("GET", "/memory/catch-up"): Attack(ask=get("/memory/catch-up", **OWNER), others=FORBIDDEN),
     ("GET", "/memory/entries/{entry:str}"): Attack(ask=get("/memory/entries/{v.fact}"), others=NOT_FOUND),
     ("POST", "/memory/entries/{entry:str}/correct"): Attack(
@@ -295,6 +296,7 @@ SPEAKING: dict[str, Callable[[Victim], Ask]] = {
 MEMORY_OF_THREAD: dict[str, Callable[[Victim], Ask]] = {
     "list": get("/memory", thread="{v.thread}"),
     "export": get("/memory/export", thread="{v.thread}"),
+    "audit": get("/memory/audit", thread="{v.thread}"),
     "catch up": get("/memory/catch-up", thread="{v.thread}"),
     "entry": get("/memory/entries/{v.fact}", thread="{v.thread}"),
     "correct": post("/memory/entries/{v.fact}/correct", {"object": "something else"}, thread="{v.thread}"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -264,7 +264,8 @@ class TestCatalogue:
         with psycopg.connect(postgres_database.url) as admin:
             names = [name for (name,) in admin.execute(DEFINERS)]
 
-            assert names == ["find_vectors", "find_words"]  # they apply the scope themselves; see TestRows
+            # They apply the scope themselves; see TestRows.
+            assert names == ["count_terms", "count_texts", "find_vectors", "find_words"]
             assert admin.execute(LOOSE_FUNCTIONS).fetchall() == []
 
     @pytest.mark.parametrize(
@@ -364,8 +365,14 @@ class TestRows:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 app.execute(copy.format(sql.Identifier(table), body))
 
-    def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
-        query = "SELECT thread FROM clew.find_words('secret', NULL, NULL, NULL, 'best', 100)"
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "SELECT thread FROM clew.find_words('secret', NULL, NULL, NULL, 'best', 100)",
+            "SELECT thread FROM clew.count_terms('secret', '{secret}', NULL, NULL, NULL, 100)",
+        ],
+    )
+    def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw, query: LiteralString) -> None:
         nobody = app.execute(query).fetchall()
         enter(app, "acme", "user", "alice")
         alice = app.execute(query).fetchall()
@@ -375,6 +382,19 @@ class TestRows:
         assert nobody == []
         assert {thread for (thread,) in alice} == {"alice-s1"}
         assert {thread for (thread,) in everybody} == {"alice-s1", "bob-s1"}
+
+    def test_a_count_of_texts_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
+        query = "SELECT clew.count_texts(NULL, 100)"
+        nobody = app.execute(query).fetchone()
+        enter(app, "acme", "user", "alice")
+        alice = app.execute(query).fetchone()
+        enter(app, "acme", "tenant", "")
+        everybody = app.execute(query).fetchone()
+        texts = app.execute("SELECT owner, count(*) FROM clew.texts GROUP BY owner").fetchall()
+
+        assert nobody == (0,)
+        assert alice == (dict(texts)["alice"],)
+        assert everybody == (sum(count for _, count in texts),)
 
     def test_maintenance_sees_every_tenant(self, full_database: PostgresDatabase) -> None:
         with psycopg.connect(full_database.url) as admin:

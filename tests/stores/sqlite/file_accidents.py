@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -131,10 +132,18 @@ async def _write_through(path: str, line: Connection, *, waits: bool) -> None:
     await db.store.backup(f"{path}.backup")  # type: ignore[attr-defined] # it is a SqliteStore
     for number in range(2, BEFORE):
         await _append(db, number, line)
+    if waits:
+        await asyncio.to_thread(wait_until_idle, db.store._writer)  # type: ignore[attr-defined] # it is a SqliteStore
     line.send("ready")
     if waits:
         await asyncio.to_thread(line.recv)
     await _append_until_refused(db, line)
+
+
+def wait_until_idle(writing: writer.Writer) -> None:
+    """Wait for a checkpoint after the last commit: it would write into what is put in the file's place."""
+    while writing._thread_is_busy or not writing._queue.empty():
+        time.sleep(0.001)
 
 
 async def _write_beside(path: str, line: Connection) -> None:
