@@ -9,12 +9,15 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import report
 from bench.against import compare
 from bench.ground import Ground, prepare_ground
 from bench.verdict import Section
+
+DOCS = Path("docs")
 
 FLOOR = ("append", "many", "window", "postgres_append", "postgres_many")
 """Claims that can be measured without us, to know the floor."""
@@ -71,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sections = asyncio.run(_measure_claims(names, ground))
     if options.json:
         print(report.as_json(sections))
+    elif options.update:
+        report.update(sections, options.out or DOCS, datetime.now(UTC).date().isoformat())
     elif folder := options.out or _page_of(options):
         report.write(sections, folder)
 
@@ -98,8 +103,8 @@ async def _section(name: str, ground: Ground) -> Section:
 
 
 def _page_of(options: argparse.Namespace) -> Path | None:
-    """Only a whole run may change the published figures."""
-    return None if options.only or options.quick or options.floor else Path("docs")
+    """Only a whole run changes the published figures unasked."""
+    return None if options.only or options.quick or options.floor else DOCS
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         help="another checkout: measure both in processes that take turns, and compare",
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each of the two is measured")
+    parser.add_argument("--update", action="store_true", help="put the figures of --only into the page")
     parser.add_argument("--out", type=Path, help="folder for the page (default: docs, after a whole run)")
     parser.add_argument(
         "--conversations",

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,9 @@ from bench.verdict import Section, Verdict
 BEGIN = "<!-- bench: begin (written by `make bench`; only the last column is kept) -->"
 END = "<!-- bench: end -->"
 SKELETON = f"# Performance\n\n![Append, turn and search beside others](performance.svg)\n\n{BEGIN}\n{END}\n"
+DRAWN = ("append", "turns", "search")
+"""The claims that are in the picture."""
+
 CLAIMS = "| claim | bound | measured (median / mean) | | what bounds it |\n|---|---|---|---|---|"
 TIMINGS = "| | p50 | p99 | mean | per second | how |\n|---|---|---|---|---|---|"
 
@@ -30,6 +34,31 @@ def write(sections: Sequence[Section], folder: Path) -> None:
     old, tail = rest.split(END)
     page.write_text(f"{head}{BEGIN}\n{render(sections, _reasons(old))}\n{END}{tail}")
     (folder / "performance.svg").write_text(draw(sections))
+
+
+def update(sections: Sequence[Section], folder: Path, day: str) -> None:
+    """Put the figures of some claims into performance.md, with the day, and leave all others as they are.
+
+    The picture is drawn anew if everything that is in it was measured.
+    """
+    page = folder / "performance.md"
+    head, rest = page.read_text().split(BEGIN)
+    old, tail = rest.split(END)
+    table, *parts = old.split("\n## ")
+    reasons = _reasons(old)
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
+    texts = {part.partition("\n")[0]: part for part in parts}
+    for section in sections:
+        for verdict in section.verdicts:
+            rows[verdict.bound.what] = _claim(verdict, reasons.get(verdict.bound.what, ""))
+        dated = replace(section, notes=(*section.notes, f"Measured again on {day}."))
+        texts[section.title] = _section(dated).removeprefix("\n## ").rstrip("\n")
+    rows.pop("claim", None)
+    lines = [_machine(), "", CLAIMS, *rows.values(), ""]
+    block = "\n## ".join(["\n".join(lines), *(f"{text.rstrip()}\n" for text in texts.values())])
+    page.write_text(f"{head}{BEGIN}\n{block}{END}{tail}")
+    if len([section for section in sections if section.caption]) == len(DRAWN):
+        (folder / "performance.svg").write_text(draw(sections))
 
 
 def render(sections: Sequence[Section], reasons: dict[str, str]) -> str:
@@ -87,7 +116,7 @@ def _time(microseconds: float) -> str:
 def _machine() -> str:
     return (
         f"Measured with Python {platform.python_version()} on {platform.system()} {platform.machine()}, "
-        f"{os.cpu_count()} cores, in one interleaved run. ✗ marks a miss."
+        f"{os.cpu_count()} cores, each claim in one interleaved run. ✗ marks a miss."
     )
 
 
