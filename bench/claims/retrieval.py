@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 import clew
+from bench.embedder import WordVectors
 from bench.ground import Ground
 from bench.retrieval.conversations import Conversation, own_conversations, read_conversations
 from bench.retrieval.figures import HEAD, Recall, measure_recall
@@ -33,8 +34,10 @@ NO_FILE = (
 
 
 async def measure(ground: Ground) -> Section:
-    """Our own conversations always, and those of a file if one is given."""
-    async with open_embedder(ground.embedder or "none", os.environ) as embedder:
+    """Our own conversations always, and those of a file if one is given. Without an embedder, a small one."""
+    if ground.embedder is None:
+        return await _measure_with(ground, WordVectors())
+    async with open_embedder(ground.embedder, os.environ) as embedder:
         return await _measure_with(ground, embedder)
 
 
