@@ -117,7 +117,7 @@ async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_la
 
 
 async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
-    words = "tonight"
+    words = "How many ibuprofen?"
     alone = await alice.judge_utterance("other", NewUtterance(id="u1", said=words))
     turn = NewVoiceTurn(said="I do not want to live any more", replied="Mm.", heard=True)
     await alice.record_voice_turn("call", turn, key="u1")
