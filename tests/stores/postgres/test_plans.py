@@ -37,6 +37,10 @@ INSERT INTO clew.record_tags (tenant, kind, tag, sort, id)
     SELECT tenant, kind, '', sort, id FROM clew.records WHERE id LIKE 'crowd %';
 """
 READ = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'clew'"
+OTHERS = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 SEQUENTIAL_READS = (
     "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'clew' AND relname <> 'meta'"
 )
@@ -61,8 +65,19 @@ def grow(database: PostgresDatabase, admin: psycopg.Connection[Any]) -> None:
     with psycopg.connect(database.url, autocommit=True) as filling:
         pid = filling.info.backend_pid
         filling.execute(GROW)
-    while admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchall():
+    wait_for_end(admin, pid)
+
+
+def wait_for_end(admin: psycopg.Connection[Any], *pids: int) -> None:
+    """Wait for backends whose connections were closed: each hands in its counts as it ends."""
+    while admin.execute("SELECT 1 FROM pg_stat_activity WHERE pid = ANY(%s)", (list(pids),)).fetchall():
         time.sleep(0.002)
+
+
+def store_pids(admin: psycopg.Connection[Any]) -> list[int]:
+    """Return the backends of everybody else who is connected to the database."""
+    rows = admin.execute(OTHERS).fetchall()
+    return [pid for (pid,) in rows]
 
 
 class TestPlans:
@@ -85,6 +100,8 @@ class TestPlans:
                 admin.execute("SELECT pg_stat_reset()")
                 for _ in range(10):
                     await use(db)
+                pids = store_pids(admin)
+            wait_for_end(admin, *pids)
             admin.execute("SELECT pg_stat_clear_snapshot()")
             (read,), (scans,) = *admin.execute(READ).fetchall(), *admin.execute(SEQUENTIAL_READS).fetchall()
 
