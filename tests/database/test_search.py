@@ -11,7 +11,7 @@ import clew
 from clew.core.log.rows import Ask, AskThread, AskWordCounts, run_read
 from clew.core.values import Changeset, Cut, Exact, SearchHit
 from clew.database import search
-from clew.database.search import CANDIDATES, WordQuery
+from clew.database.search import CANDIDATES, CANDIDATES_OF_OWNER, WordQuery
 from clew.stores.memory import MemoryStore
 
 TEXT = "walk walks walked sister sisters garden gardens house tree river work works working day night"
@@ -67,6 +67,27 @@ async def test_what_was_ended_does_not_hide_an_older_text_with_a_rarer_word() ->
     await thread.append(Changeset(cuts=(cut,)), expect=Exact(commit.version))
 
     assert [hit.text for hit in await hits(db, "river walk garden")] == ["the river"]
+
+
+async def test_of_many_texts_no_more_than_asked_for_are_compared_and_those_are_the_newest() -> None:
+    async with clew.open("memory:") as db:
+        thread = await db.create("thread", owner="ada")
+        await thread.append(items=[clew.user("a walk in the garden") for _ in range(CANDIDATES_OF_OWNER + 1)])
+        newest = [item.place for item in await thread.items(last=8)]
+
+        ranking = await db.search_index.rank("garden", owner="ada", most=8)
+
+    assert sorted(ranked.place[2] for ranked in ranking if ranked.is_hit) == newest
+
+
+async def test_of_few_texts_all_are_compared_however_few_were_asked_for() -> None:
+    async with clew.open("memory:") as db:
+        thread = await db.create("thread", owner="ada")
+        await thread.append(items=[clew.user("a walk in the garden") for _ in range(20)])
+
+        ranking = await db.search_index.rank("garden", owner="ada", most=8)
+
+    assert sum(ranked.is_hit for ranked in ranking) == 20
 
 
 async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from clew.core.arguments import check_methods
+from clew.core.arguments import Count, check_methods
 from clew.core.errors import StoreDamaged, StoreReadOnly
 from clew.core.log import places, reader
 from clew.core.log.checks import check_limit
@@ -48,7 +48,7 @@ CANDIDATES_OF_OWNER = 1024
 MOST_TEXTS = 4096
 """Texts of an owner are counted no further: among more, no word is rarer for it."""
 
-MOST_DATED = 256
+MOST_DATED = 128
 """Of a ranking, so many are looked at for when they were said."""
 
 PERIOD_WEIGHT = 0.3
@@ -65,11 +65,17 @@ class WordQuery(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     thread: str | None = None
     log: str | None = None
+    most: int | None = None
 
     @property
     def candidates(self) -> int:
-        """The most texts that are compared."""
+        """The most texts that are read with one question, and compared."""
         return CANDIDATES_OF_OWNER if self.thread is None else CANDIDATES
+
+    @property
+    def budget(self) -> int:
+        """The most texts that are compared where there are more than one question reads."""
+        return self.candidates if self.most is None else min(self.most, self.candidates)
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -108,14 +114,16 @@ class SearchIndex:
         thread: str | None = None,
         log: str | None = None,
         needed: Mapping[str, int] | None = None,
+        most: Count | None = None,
     ) -> list[RankedPlace]:
         """Places that hold any of the words in any form, and those beside them, the best first.
 
         A turn is scored with its neighbours and its session. What is at a place may have been ended since,
         and beside a hit there may be nothing: ``read`` gives what is there. ``needed`` are threads that are
-        needed up to a version only: the index is not brought up to date for what came later.
+        needed up to a version only: the index is not brought up to date for what came later. ``most`` is for
+        those who cannot wait: of an owner with many texts, no more are compared, the newest.
         """
-        word_query = _word_query(query, owner, thread, log)
+        word_query = msgspec.structs.replace(_word_query(query, owner, thread, log), most=most)
         if not word_query.words:
             return []
         return await self._read_after_indexing(
@@ -376,7 +384,7 @@ def _read_candidates(query: WordQuery, total: int) -> StoreRead[tuple[dict[str, 
 
 def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[TermCounts]] | None]:
     """Read the candidates with one question; None if there are more texts than it gives."""
-    texts = yield from ask(_any_counts(query, query.forms, query.forms))
+    texts = yield from ask(_any_counts(query, query.forms, query.forms, query.candidates))
     if len(texts) >= query.candidates:  # the index holds ended items too
         return None
     known_forms = set(query.forms)
@@ -388,7 +396,7 @@ def _read_small(query: WordQuery) -> StoreRead[tuple[dict[str, int], list[TermCo
 def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
     """Read the number of texts with each word and its other forms; those of a common word add nothing."""
     counts = yield from _read_counts(query, query.words)
-    rare = [word for word in query.words if counts.get(word, 0) < query.candidates]
+    rare = [word for word in query.words if counts.get(word, 0) < query.budget]
     others = dict.fromkeys(form for word in rare for form in forms(word) if form not in query.words)
     return counts | (yield from _read_counts(query, tuple(others)))
 
@@ -396,7 +404,7 @@ def _read_form_counts(query: WordQuery) -> StoreRead[dict[str, int]]:
 def _read_counts(query: WordQuery, words: tuple[str, ...]) -> StoreRead[dict[str, int]]:
     if not words:
         return {}
-    question = AskWordCounts(words, query.owner, query.candidates, thread=query.thread, log=query.log)
+    question = AskWordCounts(words, query.owner, query.budget, thread=query.thread, log=query.log)
     numbers = yield from ask(question)
     return {word: number for word, number in zip(words, numbers, strict=True) if number}
 
@@ -404,12 +412,12 @@ def _read_counts(query: WordQuery, words: tuple[str, ...]) -> StoreRead[dict[str
 def _find_candidates(query: WordQuery, counts: dict[str, int]) -> StoreRead[list[TermCounts]]:
     """Texts with any of the rarer words. If all are common, those first that hold each of them."""
     texts: list[TermCounts] = []
-    if min(rank.counts_by_stem(counts).values()) >= query.candidates:
+    if min(rank.counts_by_stem(counts).values()) >= query.budget:
         texts = yield from ask(_all_counts(query))
-    if len(texts) < query.candidates:
-        rare = _rare_forms(counts, query.candidates)
-        texts += yield from ask(_any_counts(query, rare, tuple(counts)))
-    return list({(text.thread, text.log, text.place): text for text in texts[: query.candidates]}.values())
+    if len(texts) < query.budget:
+        rare = _rare_forms(counts, query.budget)
+        texts += yield from ask(_any_counts(query, rare, tuple(counts), query.budget))
+    return list({(text.thread, text.log, text.place): text for text in texts[: query.budget]}.values())
 
 
 def _rare_forms(counts: dict[str, int], budget: int) -> tuple[str, ...]:
@@ -418,13 +426,13 @@ def _rare_forms(counts: dict[str, int], budget: int) -> tuple[str, ...]:
     return tuple(word for root in stems for word in counts if stem(word) == root)
 
 
-def _any_counts(query: WordQuery, any: tuple[str, ...], words: tuple[str, ...]) -> AskTermCounts:
-    return AskTermCounts(any, words, query.owner, query.candidates, thread=query.thread, log=query.log)
+def _any_counts(query: WordQuery, any: tuple[str, ...], words: tuple[str, ...], most: int) -> AskTermCounts:
+    return AskTermCounts(any, words, query.owner, most, thread=query.thread, log=query.log)
 
 
 def _all_counts(query: WordQuery) -> AskTermCounts:
     every, within = query.words, {"thread": query.thread, "log": query.log}
-    return AskTermCounts(every, every, query.owner, query.candidates, all=True, **within)
+    return AskTermCounts(every, every, query.owner, query.budget, all=True, **within)
 
 
 def _tail_counts(query: WordQuery) -> StoreRead[list[TermCounts]]:

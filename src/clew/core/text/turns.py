@@ -76,17 +76,49 @@ def _base_scores(
 ) -> dict[int, float]:
     """The scores of the turns of a thread, and of those beside them, by what they and their windows hold."""
     by_number = {turn.number: turn for turn in turns}
-    bases: dict[int, float] = {}
-    for number in {turn.number + step for turn in turns for step in range(-WIDE, WIDE + 1)}:
-        if number < 1:
-            continue
-        own = by_number.get(number)
-        score = 0.0 if own is None else _score([own], 1, weights, average, shape.length)
-        for reach, weight in ((NEAR, shape.near), (WIDE, shape.wide)):
-            window = [by_number[n] for n in range(number - reach, number + reach + 1) if n in by_number]
-            score += weight * _score(window, 2 * reach + 1, weights, average, shape.window_length)
-        bases[number] = score
-    return bases
+    scores = _WindowScores(weights, average, shape)
+    return {
+        number: scores.score(number, window)
+        for number, window in _windows([by_number[number] for number in sorted(by_number)]).items()
+    }
+
+
+def _windows(turns: Sequence[CountedTurn]) -> dict[int, list[CountedTurn]]:
+    """The turns of the wide window of each place that has any, in order; ``turns`` are in order too."""
+    windows: dict[int, list[CountedTurn]] = {}
+    for turn in turns:
+        for number in range(max(turn.number - WIDE, 1), turn.number + WIDE + 1):
+            windows.setdefault(number, []).append(turn)
+    return windows
+
+
+class _WindowScores:
+    """Scores of the windows of a thread, each made once: most hold the same turns as the next window."""
+
+    def __init__(self, weights: Mapping[str, float], average: float, shape: TurnWeights) -> None:
+        self._weights = weights
+        self._average = average
+        self._shape = shape
+        self._scores: dict[tuple[int, int, int], float] = {}
+
+    def score(self, number: int, wide: Sequence[CountedTurn]) -> float:
+        """The score of the turn with a number: by its own words, and by those of its two windows."""
+        near = [turn for turn in wide if -NEAR <= turn.number - number <= NEAR]
+        own = [turn for turn in near if turn.number == number]
+        return (
+            self._window_score(own, 0, self._shape.length)
+            + self._shape.near * self._window_score(near, NEAR, self._shape.window_length)
+            + self._shape.wide * self._window_score(wide, WIDE, self._shape.window_length)
+        )
+
+    def _window_score(self, window: Sequence[CountedTurn], reach: int, length_weight: float) -> float:
+        if not window:
+            return 0.0
+        key = (reach, window[0].number, window[-1].number)
+        if (score := self._scores.get(key)) is None:
+            size = 2 * reach + 1
+            score = self._scores[key] = _score(window, size, self._weights, self._average, length_weight)
+        return score
 
 
 def _score(
@@ -97,8 +129,6 @@ def _score(
     length_weight: float,
 ) -> float:
     """BM25 of some turns as one text. Those of which nothing is known are taken to be of average length."""
-    if not window:
-        return 0.0
     length = sum(turn.length for turn in window) + (size - len(window)) * average
     relative_length = 1 - length_weight + length_weight * length / (size * average) if average else 1.0
     counts: Mapping[str, int] = window[0].counts if len(window) == 1 else _sum_counts(window)

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 from clew.core.encoding import JSON
 from clew.core.values import Item
@@ -61,6 +62,7 @@ def words(text: str) -> list[str]:
     return WORD.findall(plain.casefold())
 
 
+@lru_cache(maxsize=4096)
 def stem(word: str) -> str:
     """The stem of a word, by the commonest endings of English: walk, walks, walking.
 

@@ -21,6 +21,9 @@ REACH = 1
 """So many turns before and after the one that was found go with it."""
 
 CANDIDATES_PER_PASSAGE = 4
+MOST_COMPARED = 128
+"""Of the turns of somebody who has said a lot, so many are compared in a turn: nobody waits for more."""
+
 LEAST_SHARED_WORDS = 2
 """A passage has at least so many of the words of a message; one word alone bears on nothing."""
 
@@ -82,7 +85,9 @@ async def _rank_turns(
     scope = thread if owner is None else None
     # What the model sees anyway need not be in the index, and bringing it there costs a commit in each turn.
     needed = {thread: version}
-    ranking = await db.search_index.rank(query, owner=owner, thread=scope, log=HISTORY, needed=needed)
+    ranking = await db.search_index.rank(
+        query, owner=owner, thread=scope, log=HISTORY, needed=needed, most=MOST_COMPARED
+    )
     period = named_period(message, db.store.now())
     return ranking if period is None else await prefer_period(db.search_index, ranking, period)
 
