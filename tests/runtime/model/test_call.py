@@ -229,10 +229,10 @@ async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Data
         events = await events_of(runtime, "a")
 
     texts = [event for event in events if isinstance(event, TextDelta)]
-    assert [(event.text, event.step, event.attempt) for event in texts] == [
-        ("Hel", 1, 1),
-        ("Good ", 1, 2),
-        ("day.", 1, 2),
+    assert [(event.text, event.step, event.attempt, event.offset) for event in texts] == [
+        ("Hel", 1, 1, 0),
+        ("Good ", 1, 2, 0),
+        ("day.", 1, 2, 5),
     ]
 
 

@@ -73,11 +73,16 @@ class StageStarted(_Event, frozen=True, tag="stage"):
 
 
 class TextDelta(_Event, frozen=True, tag="text"):
-    """Live: some more text of a reply that is not yet durable."""
+    """Live: some more text of a reply that is not yet durable.
+
+    ``offset`` is the number of characters of the text of its step and attempt that come before it. A new
+    attempt at a step starts over.
+    """
 
     text: str
     step: int
     attempt: int = 1
+    offset: int = 0
 
 
 class ErrorEvent(_Event, frozen=True, tag="error"):

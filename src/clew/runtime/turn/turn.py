@@ -1,5 +1,6 @@
 """A turn at work: the services for its stages, and the checkpoints that make their work durable."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -184,10 +185,12 @@ class Turn:
         """
         self._step += 1
         number = self._step
+        offsets: Counter[int] = Counter()
 
         def on_text(text: str, attempt: int) -> None:
             if not quiet:
-                self.notify(TextDelta(text=text, step=number, attempt=attempt))
+                self.notify(TextDelta(text=text, step=number, attempt=attempt, offset=offsets[attempt]))
+                offsets[attempt] += len(text)
 
         llm = _require_model(model)
         with self.step("model", llm.name) as step:
