@@ -95,7 +95,7 @@ lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer ve
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	rm -rf $(VENV) $(SERVE_VENV) $(BENCH_VENV) $(SUITES:%=.venv-%) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SERVE_VENV) $(BENCH_VENV) $(SUITES:%=.venv-%) interop/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src companion tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: python
@@ -139,6 +139,13 @@ $(SUITES:%=.venv-%/.locked): .venv-%/.locked: requirements.lock %/requirements.l
 
 $(SUITES:%=.venv-%/.ready): .venv-%/.ready: .venv-%/.locked pyproject.toml companion/pyproject.toml
 	$(call distributions,.venv-$*)
+
+# npm comes with the Node of that environment, and installs exactly what package-lock.json says.
+.venv-interop/.ready: .venv-interop/.npm
+.venv-interop/.npm: .venv-interop/.locked interop/.npmrc interop/package.json interop/package-lock.json
+	@echo "  installing the packages for Node"
+	@cd interop && ../.venv-interop/bin/npm ci --loglevel=error
+	@touch $@
 
 $(BENCH_READY): bench/requirements.lock | python
 	$(call environment,$(BENCH_VENV),bench/requirements.lock)
