@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import importlib
 import os
 import tempfile
@@ -95,6 +96,9 @@ async def _measure_claims(names: Sequence[str], ground: Ground) -> list[Section]
 
 
 async def _section(name: str, ground: Ground) -> Section:
+    # What earlier claims have left, also modules of peers, is passed over by each collection of garbage.
+    gc.collect()
+    gc.freeze()
     try:
         section: Section = await importlib.import_module(f"bench.claims.{name}").measure(ground)
     except NotImplementedError as gap:

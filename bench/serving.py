@@ -15,6 +15,7 @@ from clew.core.errors import ModelFailed
 from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, Usage
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
+from clew.server import process
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection
 from clew.server.process import open_listener
@@ -53,7 +54,14 @@ def app() -> Application:
                 sessions=SessionConfig(finalize_active_sessions_on_close=False),
             ),
         ),
+        lifespan=_process_lifespan(),
     )
+
+
+def _process_lifespan() -> list[Any]:
+    """What the process of a server does beside serving; an older checkout may not do it yet."""
+    collect_less_garbage = getattr(process, "collect_less_garbage", None)
+    return [] if collect_less_garbage is None else [collect_less_garbage]
 
 
 def main(program: str) -> None:

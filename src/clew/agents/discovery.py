@@ -1,11 +1,12 @@
 """Discovery of agents: installed ones by their entry points, those of a module by reference."""
 
 import inspect
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import msgspec
 
+import clew
 from clew.agents.agent import Agent, AgentSettings
 from clew.agents.plain import plain_agent
 from clew.agents.references import ReferenceKind, error_sentence, load_reference
@@ -49,7 +50,7 @@ def installed_agents() -> list[InstalledAgent]:
         name=plain_agent.name,
         source="clew.agents:plain_agent",
         distribution="clew",
-        version=version("clew"),
+        version=clew.__version__,
         agent=plain_agent,
     )
     return [*(each for each in agents if each.name != plain.name), plain]

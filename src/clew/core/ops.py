@@ -12,7 +12,7 @@ Path: TypeAlias = tuple[str | int, ...]
 Document: TypeAlias = dict[str, JSON]
 
 
-class _Op(msgspec.Struct, frozen=True, array_like=True, tag_field="op", tag=str.lower):
+class _Op(msgspec.Struct, frozen=True, gc=False, array_like=True, tag_field="op", tag=str.lower):
     path: Path
 
 

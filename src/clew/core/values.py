@@ -142,7 +142,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     open: dict[str, str | None] = {}
 
 
-class Changeset(msgspec.Struct, frozen=True, kw_only=True):
+class Changeset(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One change of a thread. ``version``, ``time`` and ``hash`` are filled in by the store."""
 
     items: tuple[Item, ...] = ()
@@ -170,7 +170,7 @@ class LogSize(msgspec.Struct, frozen=True, gc=False, array_like=True):
     cuts: int = 0
 
 
-class Counters(msgspec.Struct, frozen=True, omit_defaults=True):
+class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Numbers of a version that are known without reading it: log sizes, open calls, patch weight."""
 
     logs: dict[str, LogSize] = {}
@@ -186,7 +186,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A thread at one version, as a caller sees it."""
 
     id: str
@@ -252,7 +252,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     repeated: bool = False
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A small document beside the threads: a run, an episode, a fact.
 
     ``tags`` and ``sort`` are what it can be found by; ``revision`` counts its changes and is filled in
@@ -310,7 +310,7 @@ class AppendTo(msgspec.Struct, frozen=True, kw_only=True):
     expect: Expectation | int = AnyVersion()
 
 
-class Put(msgspec.Struct, frozen=True, kw_only=True):
+class Put(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Write a record. ``expect`` is its revision now: 0 if it must be absent, None for any."""
 
     record: Record

@@ -6,6 +6,7 @@ only follow a thread end at once and are taken up elsewhere; turns have a while 
 
 import asyncio
 import errno
+import gc
 import multiprocessing
 import os
 import signal
@@ -44,6 +45,8 @@ RESTART_SECONDS = 5.0
 """How long a worker that failed is not started again, while others serve."""
 BACKLOG = 2_048
 """How many connections may wait to be taken."""
+GARBAGE_THRESHOLD = 20_000
+"""How many more objects than before are made until those among them that nobody knows are looked for."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -206,7 +209,7 @@ def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
 
 def worker() -> Application:
     """Return the application of one process, with the settings of the environment."""
-    return create_app(from_variables(os.environ), lifespan=[_stop_on_signal])
+    return create_app(from_variables(os.environ), lifespan=[_stop_on_signal, collect_less_garbage])
 
 
 @asynccontextmanager
@@ -238,6 +241,19 @@ async def _stop_on_signal(app: Litestar) -> AsyncIterator[None]:
     finally:
         for number, was in previous.items():
             signal.signal(number, was)
+
+
+@asynccontextmanager
+async def collect_less_garbage(app: Litestar) -> AsyncIterator[None]:
+    """Leave what a process has at its start out of garbage collections, and collect less often.
+
+    Every collection looks at all that lives, and modules, routes and lexicons live as long as the process:
+    it took a sixth of the time of a turn.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    yield
 
 
 def _json_logs() -> dict[str, Any]:

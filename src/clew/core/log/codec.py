@@ -54,7 +54,7 @@ class PlaceRange(msgspec.Struct, frozen=True, gc=False, array_like=True):
     count: int
 
 
-class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """All of a changeset but its content and the bodies of its items. A stored format: JSON in its row.
 
     It is never erased: the hash chain covers it as it is, not by a commitment.
@@ -69,7 +69,7 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     items: tuple[PlaceRange, ...] = ()
 
 
-class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Content(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The ops of a changeset and notes of its run. A stored format: JSON in its row, which can be erased."""
 
     patches: tuple[Op, ...] = ()
@@ -78,7 +78,7 @@ class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     run_meta: Document | None = None
 
 
-class PreparedAppend(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedAppend(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An append checked and encoded as far as can be without the store.
 
     ``metas`` and ``bodies`` belong to ``change.items``, one to each. ``content`` is ``encoded_content``

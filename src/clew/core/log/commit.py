@@ -100,7 +100,7 @@ _by_place = attrgetter("log", "place")
 _place_of = attrgetter("place")
 
 
-class ThreadHead(msgspec.Struct, frozen=True):
+class ThreadHead(msgspec.Struct, frozen=True, gc=False):
     """A thread's row with its state, if that is known: what a plan starts from and a store remembers."""
 
     row: ThreadRow
@@ -118,7 +118,7 @@ class PlanContext(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Writes to apply together, the results to give then, and the heads known then (None: forget it)."""
 
     writes: list[StoreWrite] = []

@@ -28,7 +28,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     created: int
 
 
-class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A thread without its state. ``segments`` are its ancestors, the root first."""
 
     key: ThreadKey
@@ -451,7 +451,7 @@ class AddThread(msgspec.Struct, frozen=True):
     row: ThreadRow
 
 
-class Advance(msgspec.Struct, frozen=True, kw_only=True):
+class Advance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Move a thread from ``before.version`` to ``after.version`` by one changeset."""
 
     before: ThreadRow
@@ -503,7 +503,7 @@ class EraseParts(msgspec.Struct, frozen=True, kw_only=True):
     states: int = 0
 
 
-class SaveRecord(msgspec.Struct, frozen=True, kw_only=True):
+class SaveRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Write a record over revision ``before`` (0: absent)."""
 
     record: Record

@@ -32,7 +32,7 @@ MOST_BYTES_OF_TAILS = 32 * 1024 * 1024
 """The most that the tails of all threads take together."""
 
 
-class ThreadPosition(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadPosition(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A thread between two turns: its head, if it exists, and the episode that it is in, if any.
 
     ``tails`` are the newest items of its logs at the version of the head, as far as they are known.

@@ -12,7 +12,7 @@ THOUGHTS = "thoughts"
 """The key of an item's body under which it keeps what a model thought."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One entry of the conversation.
 
     A tool call has a ``call`` id, a ``name`` and ``arguments``; its result has the ``call`` id and its

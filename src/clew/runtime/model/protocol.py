@@ -11,7 +11,7 @@ from clew.runtime.model.messages import Message
 T = TypeVar("T")
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The cost of model calls. ``cost`` is in millionths of a dollar, where a price is known."""
 
     calls: int = 0
@@ -45,7 +45,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
-class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A request to a model."""
 
     messages: Sequence[Message]
@@ -53,13 +53,13 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[ToolSpec] = ()
 
 
-class TextChunk(msgspec.Struct, frozen=True):
+class TextChunk(msgspec.Struct, frozen=True, gc=False):
     """A piece of the text of a reply that is still being made."""
 
     text: str
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class Reply(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A finished reply. ``thoughts`` are what the model thought before its text, as it wants them back."""
 
     text: str = ""

@@ -35,7 +35,7 @@ LEASED = "leased"
 """The tag of an active episode whose client has promised to say that it is there."""
 
 
-class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Episode(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One stretch of a thread's life.
 
     ``user`` is whose thread it is, ``agent`` the agent that ran its turns. ``first`` is the place in the

@@ -91,7 +91,7 @@ DEFAULT_AGENT = "default"
 """The name of an agent whose author gave it none."""
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One execution of an agent on a thread: its origin, its holder, its ending, and its cost.
 
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts its holders. ``output`` is

@@ -88,7 +88,7 @@ def _is_flat(body: JSON) -> bool:
     return not any(isinstance(value, dict | list) for value in values)
 
 
-class LogTail(msgspec.Struct, frozen=True, kw_only=True):
+class LogTail(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The newest items of a log at a version of its thread.
 
     ``limit`` is how many were asked for (None: all), ``is_whole`` says that the log has no others. ``size``

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from clew.core import ops, patch
+from clew.core import ops
 from clew.core.encoding import JSON, as_json, is_same
 from clew.core.errors import OpFailed
-from clew.core.ops import MISSING, Document, Op
+from clew.core.ops import MISSING, Document, Merge, Op, Set
 from clew.runtime.state.schema import Field, Fold
 
 
@@ -35,18 +35,18 @@ def fold_ops(document: Document, path: tuple[str, ...], field: Field, change: JS
 
 
 def _replace_ops(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
-    return [] if old is not MISSING and is_same(old, new) else [patch.set(path, new)]
+    return [] if old is not MISSING and is_same(old, new) else [Set(path, new)]
 
 
 def _merge_ops(path: tuple[str, ...], old: Any, field: Field, change: dict[str, JSON]) -> list[Op]:
     """Return the op for the keys that change; the first time also for the field's default."""
     if old is MISSING:
         start = as_json(field.default())
-        return [patch.set(path, {**start, **change})] if start else [patch.merge(path, change)]
+        return [Set(path, {**start, **change})] if start else [Merge(path, change)]
     new_values = {
         key: value for key, value in change.items() if key not in old or not is_same(old[key], value)
     }
-    return [patch.merge(path, new_values)] if new_values else []
+    return [Merge(path, new_values)] if new_values else []
 
 
 def _op_of_field(
@@ -54,7 +54,7 @@ def _op_of_field(
 ) -> list[Op]:
     assert field.op is not None
     start = as_json(field.default()) if old is MISSING else None
-    changes: list[Op] = [patch.set(path, start)] if start else []
+    changes: list[Op] = [Set(path, start)] if start else []
     changes.append(field.op(path, change))
     try:
         new = value_at(ops.apply_ops(document, changes), path)
@@ -81,5 +81,5 @@ def _reduce(field: Field, old: Any, change: JSON, by: str) -> JSON:
 def difference(path: tuple[str, ...], old: Any, new: JSON) -> list[Op]:
     """Return the least ops from one value to another."""
     if old is MISSING:
-        return [patch.set(path, new)]
+        return [Set(path, new)]
     return [msgspec.structs.replace(op, path=(*path, *op.path[1:])) for op in ops.diff({"": old}, {"": new})]

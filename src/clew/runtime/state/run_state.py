@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from clew.core import ops, patch
+from clew.core import ops
 from clew.core.encoding import JSON, as_json
 from clew.core.items import repair
-from clew.core.ops import Document, Merge, Op, Set
+from clew.core.ops import Delete, Document, Merge, Op, Set
 from clew.core.values import Changeset, Item
 from clew.runtime.model.protocol import Usage
 from clew.runtime.records.runs import DONE, INTERRUPTED, RUNNING, Ending, Run, status_after
@@ -133,15 +133,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
             document["stage"] = stage
         if inputs:
             document["inputs"] = dict(inputs)
-        return [*(patch.delete([key]) for key in self.keys), patch.set([_RUN], document)]
+        return [*(Delete((key,)) for key in self.keys), Set((_RUN,), document)]
 
     def result_ops(self, call: str) -> tuple[Op, ...]:
         """Return the ops that drop a call once its result is in the history."""
-        return (patch.delete([_CALLS, call]),) if call in self.calls else ()
+        return (Delete((_CALLS, call)),) if call in self.calls else ()
 
     def drop_calls_ops(self) -> tuple[Op, ...]:
         """Return the ops that drop every call."""
-        return (patch.delete([_CALLS]),) if _CALLS in self.keys else ()
+        return (Delete((_CALLS,)),) if _CALLS in self.keys else ()
 
     def close_ops(self, ending: Ending, epoch: int) -> tuple[Op, ...]:
         """Return the ops that take a run from its holder, who is gone or has stopped.
@@ -150,8 +150,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         so its calls stay.
         """
         if ending.termination == INTERRUPTED:
-            return (patch.merge([_RUN], {"status": INTERRUPTED, "epoch": epoch}),)
-        return (*self.drop_calls_ops(), patch.merge([_RUN], {"status": DONE, "epoch": epoch}))
+            return (Merge((_RUN,), {"status": INTERRUPTED, "epoch": epoch}),)
+        return (*self.drop_calls_ops(), Merge((_RUN,), {"status": DONE, "epoch": epoch}))
 
     def replaced_state(self) -> Document:
         """Return what a state that replaces the whole says of the run: it has ended, at another epoch."""
@@ -165,42 +165,42 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 def resume_op(epoch: int) -> Op:
     """Return the op by which a new holder takes up a run that stopped."""
-    return patch.merge([_RUN], {"status": RUNNING, "epoch": epoch})
+    return Merge((_RUN,), {"status": RUNNING, "epoch": epoch})
 
 
 def stage_op(stage: str) -> Op:
     """Return the op that enters a stage."""
-    return patch.set([_RUN, "stage"], stage)
+    return Set((_RUN, "stage"), stage)
 
 
 def usage_op(usage: Usage) -> Op:
     """Return the op that stores what the run has cost so far."""
-    return patch.set([_RUN, "usage"], as_json(usage))
+    return Set((_RUN, "usage"), as_json(usage))
 
 
 def safe_reply_op(text: str | None) -> Op:
     """Return the op that declares the reply which goes out whatever fails; None withdraws it."""
-    return patch.set([_RUN, "safe"], text)
+    return Set((_RUN, "safe"), text)
 
 
 def handled_count_op(count: int) -> Op:
     """Return the op that stores how many messages of the run the stages have answered."""
-    return patch.set([*TURN_FIELDS, _HANDLED], count)
+    return Set((*TURN_FIELDS, _HANDLED), count)
 
 
 def ending_ops(ending: Ending, *, stores_turn_fields: bool) -> tuple[Op, ...]:
     """Return the ops by which a run ends that its own process works on."""
     status = status_after(ending)
-    status_op = patch.set([_RUN, "status"], status)
+    status_op = Set((_RUN, "status"), status)
     # A run that waits is resumed with the fields of its turn; once it is over they serve nothing.
     if status != DONE or not stores_turn_fields:
         return (status_op,)
-    return (status_op, patch.delete(TURN_FIELDS))
+    return (status_op, Delete(TURN_FIELDS))
 
 
 def intent_op(call: str, tool: str, key: str) -> Op:
     """Return the op that records the intent to call a tool which touches the world."""
-    return patch.set([_CALLS, call], {"tool": tool, "status": INTENDED, "key": key})
+    return Set((_CALLS, call), {"tool": tool, "status": INTENDED, "key": key})
 
 
 def question_op(call: str, waiting: CallState) -> Op:
@@ -217,12 +217,12 @@ def question_op(call: str, waiting: CallState) -> Op:
         entry["key"] = waiting.key
     if waiting.decision is not None:
         entry["decision"] = None  # it answered an earlier question
-    return patch.merge([_CALLS, call], entry)
+    return Merge((_CALLS, call), entry)
 
 
 def decision_op(call: str, decision: Decision) -> Op:
     """Return the op that records a decision about a call."""
-    return patch.merge([_CALLS, call], {"status": DECIDED, "decision": msgspec.to_builtins(decision)})
+    return Merge((_CALLS, call), {"status": DECIDED, "decision": msgspec.to_builtins(decision)})
 
 
 # What changesets and states say.
