@@ -9,7 +9,7 @@ from clew.api.route import Route
 from clew.core.encoding import JSON
 
 MemoryModeName: TypeAlias = Literal["incognito", "local", "synced"]
-WhenBusy: TypeAlias = Literal["wait", "refuse", "queue"]
+WhenBusy: TypeAlias = Literal["wait", "refuse", "queue", "interrupt", "rollback"]
 """What to do with a turn while another one runs on its thread."""
 
 ChannelName: TypeAlias = Literal["test", "web", "voice", "terminal"]
@@ -81,7 +81,7 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that is over."""
+    """A turn that is over. ``effects`` are what a run that it rolled back did to the world."""
 
     thread: str
     run: str
@@ -91,6 +91,7 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     termination: str = "natural"
     waiting: list[ApprovalView] = []
     usage: UsageView = UsageView()
+    effects: list[JSON] = []
 
 
 POST_TURN = Route(

@@ -8,13 +8,14 @@ from clew.runtime.context import (
     RecordBackend,
     SessionMemoryBuffer,
 )
+from clew.runtime.execution.rollback import RewindResult
 from clew.runtime.execution.safe_reply import gate
 from clew.runtime.execution.stateless import run_agent
-from clew.runtime.maintenance.rewind import RewindResult
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, TextChunk, ToolCall, ToolSpec, Usage
 from clew.runtime.placement import user_for_mode
+from clew.runtime.records.effects import ExternalEffect
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import (
     ErrorEvent,
@@ -53,7 +54,6 @@ from clew.runtime.state.schema import (
     whole_of,
 )
 from clew.runtime.state.upgrades import Upgrade
-from clew.runtime.tools.effects import ExternalEffect
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Suspend, Tool, ToolContext, ToolOutcome, tool
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.result import TurnResult

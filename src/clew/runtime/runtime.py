@@ -15,11 +15,12 @@ from clew.core.values import SummaryPage, Window
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.context import EmbeddingProvider, MakeContext, MemoryMode, plain_context
+from clew.runtime.execution.rollback import RewindResult
 from clew.runtime.execution.scheduler import Scheduler
 from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
 from clew.runtime.maintenance.idle import compact_idle_thread
-from clew.runtime.maintenance.rewind import ANY_VERSION, RewindResult, rewind_thread
+from clew.runtime.maintenance.rewind import ANY_VERSION, rewind_thread
 from clew.runtime.maintenance.sweeper import Sweeper, end_episodes
 from clew.runtime.model.messages import Message
 from clew.runtime.model.names import ModelOrName, model_of
@@ -204,15 +205,17 @@ class Runtime(Generic[Shape, Output]):
         """Run one turn and give its result once its end is on disk.
 
         ``user`` is on whose behalf it runs; without one the thread is nobody's, and has a memory of its own.
-        ``key`` makes repeating it safe, ``busy`` says what to do while another turn runs: wait, refuse, or
-        queue. ``message_id`` names the message and ``messages`` come before it; those that the thread has had
-        before are left out. ``replace_state`` becomes the base state. ``origin`` and ``parent`` say where the
-        run comes from. ``mode`` steps down to incognito.
+        ``key`` makes repeating it safe, ``busy`` says what to do while another turn runs: wait, refuse,
+        queue, interrupt (that turn ends, and what it said stays) or rollback (that turn is taken back, and
+        the result says what it did to the world). ``message_id`` names the message and ``messages`` come
+        before it; those that the thread has had before are left out. ``replace_state`` becomes the base
+        state. ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
 
         Raises:
             InvalidId: There is no thread id; the runtime never invents one.
             TurnBusy: Another turn is running and ``busy`` says to refuse.
-            TurnSuspended: The thread waits for a decision.
+            TurnSuspended: The thread waits for a decision, and ``busy`` does not say to end that run.
+            RewindRefused: The other turn was to be rolled back, and others have written behind it.
             ThreadOfAnotherAgent: The thread belongs to another agent, or to a guest framework.
             UserMissing: The thread belongs to a user, and ``user`` names none.
             RunFailed: The turn could not be finished.
@@ -294,7 +297,7 @@ class Runtime(Generic[Shape, Output]):
     async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
         """End the run that is at work or waits on a thread, in any process. Return whether there was one.
 
-        A run of another process is marked, and ends when its lease is next renewed.
+        A run of another process is asked to end, and does so within a moment.
         """
         placement = self._placements.of(thread, user)
         if await is_visible(placement.db, thread) and await self._scheduler.cancel(thread):

@@ -24,6 +24,7 @@ from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
+from tests.runtime.execution.half_answer import HalfAnswer
 from tests.server.local_server import listening
 from tests.server.slow_server import WORDS
 from tests.support.echo import chatting, failing_runtime
@@ -350,6 +351,19 @@ async def test_a_lost_websocket_goes_on_from_its_last_event() -> None:
         ("run_finished", "3.0"),
         ("end", None),
     ]
+
+
+async def test_a_message_over_a_websocket_interrupts_the_answer_before_it() -> None:
+    half = HalfAnswer("I ")
+    async with live(ScriptedModel(half.line, "Yes.")) as address, connect(address) as line:
+        await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "ref": "1"}))
+        await half.is_said.wait()
+        second = {"type": "turn", "thread": "t", "message": "?", "busy": "interrupt", "ref": "2"}
+        await line.send(json.dumps(second))
+        events = await until_end(line, "2")
+
+    first_end = next(event for event in events if event["type"] == "run_finished")
+    assert (first_end["ref"], first_end["data"]["termination"]) == ("1", "superseded")  # type: ignore[index]  # JSON
 
 
 def connect(address: str) -> websockets.connect:

@@ -10,6 +10,7 @@ import pytest
 import clew
 from clew.api.events import StreamEvent
 from clew.api.runs import NewDecision
+from clew.api.turns import WhenBusy
 from clew.client import AsyncClient
 from clew.core.errors import (
     DecisionRefused,
@@ -26,6 +27,7 @@ from clew.runtime import ModelRequest, ToolContext
 from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
 from clew.testing.scripted_model import calls
+from tests.runtime.execution.half_answer import HalfAnswer
 from tests.server.conftest import Users, clients_of, in_memory
 
 
@@ -118,6 +120,29 @@ async def test_a_second_turn_is_refused_with_the_time_to_wait(db: clew.Database)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "turn_busy")
     assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("busy", "termination", "texts", "cut_texts"),
+    [
+        ("interrupt", "superseded", ["hi", "I ", "?", "Yes."], ["I "]),
+        ("rollback", "rolled_back", ["?", "Yes."], []),
+    ],
+)
+async def test_a_second_message_ends_the_first_turn(
+    db: clew.Database, busy: WhenBusy, termination: str, texts: list[str], cut_texts: list[str]
+) -> None:
+    half = HalfAnswer("I ")
+    async with clients_of(db, model=ScriptedModel(half.line, "Yes.")) as users:
+        first = asyncio.create_task(users().run_turn("t", "hi"))
+        await half.is_said.wait()
+        result = await users().run_turn("t", "?", busy=busy)
+        cut = await first
+        messages = (await users().messages("t")).messages
+
+    assert (cut.termination, result.termination, result.effects) == (termination, "natural", [])
+    assert [message.text for message in messages] == texts
+    assert [message.text for message in messages if message.meta.get("cut_short")] == cut_texts
 
 
 async def test_a_model_that_fails_is_told_as_such(db: clew.Database) -> None:

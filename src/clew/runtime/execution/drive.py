@@ -10,14 +10,18 @@ from clew.core.errors import ClewError, Conflict, LeaseLost, StateConflict
 from clew.runtime.execution.pipeline import ending_of, run_pipeline
 from clew.runtime.execution.safe_reply import add_safe_reply, own_messages, safe_result
 from clew.runtime.execution.start import StartedTurn
+from clew.runtime.model.messages import CUT_SHORT, Message
 from clew.runtime.records.events import Event, error_event
-from clew.runtime.records.runs import CANCELLED, ERROR, Ending
+from clew.runtime.records.runs import CANCELLED, ERROR, ROLLED_BACK, SUPERSEDED, Ending
 from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
 from clew.runtime.turn.result import TurnResult, result_of_turn
 from clew.runtime.turn.turn import Turn
+
+UNFINISHED = (CANCELLED, ERROR, SUPERSEDED, ROLLED_BACK)
+"""The endings of a run whose open calls will never be answered."""
 
 
 async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Event], None]) -> TurnResult:
@@ -38,6 +42,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
         prices=settings.config.prices,
     )
     turn.own_calls |= start.own_calls
+    turn.rolled_back_effects = start.effects
     turn.notify_of(start.change)
     task = asyncio.current_task()
     assert task is not None
@@ -64,6 +69,8 @@ async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Leas
         ending, error = await run_pipeline(turn, settings)
     finally:
         await lease.end()
+    if ending.termination == CANCELLED:
+        ending = _stop_ending(turn, start.journal)
     if isinstance(error, LeaseLost):
         turn.notify(error_event(error))
         raise error
@@ -76,13 +83,26 @@ async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Leas
     return result_of_turn(turn, version=version, kind=kind, termination=ending.termination)
 
 
+def _stop_ending(turn: Turn, journal: ThreadJournal) -> Ending:
+    """Return the ending of a run that was stopped: as it was asked for, or else cancelled.
+
+    A run that has declared a safe reply is not taken back: that reply has to be read.
+    """
+    stop = journal.run.stop or CANCELLED
+    if stop == ROLLED_BACK and turn.safe_reply_text is not None:
+        stop = SUPERSEDED
+    return Ending(termination=stop)
+
+
 async def _finish_turn(turn: Turn, journal: ThreadJournal, settings: Settings, ending: Ending) -> None:
     """Make the end durable; if that fails, send the failure instead of the event of the end."""
-    if ending.termination in (CANCELLED, ERROR):
+    if ending.termination in UNFINISHED:
         await _close_calls(turn, journal)
-    if ending.termination == ERROR and turn.safe_reply_text is not None:
+    if ending.termination in (ERROR, SUPERSEDED) and turn.safe_reply_text is not None:
         await add_safe_reply(turn)
         turn.defer_answer()
+    elif ending.termination == SUPERSEDED:
+        _add_unfinished_answer(turn)
     if journal.run.key is not None:
         # The version is that of the commit which stores this, so the journal fills it in.
         result = result_of_turn(turn, version=0, kind=settings.output, termination=ending.termination)
@@ -99,6 +119,13 @@ async def _finish_turn(turn: Turn, journal: ThreadJournal, settings: Settings, e
         turn.draft.drop_deferred_checkpoint()
         await _commit_ending(turn, ending_of(failure))
         raise
+
+
+def _add_unfinished_answer(turn: Turn) -> None:
+    """Add what an answer had said so far to the history, marked as cut short."""
+    if turn.unfinished_text and turn.draft.schema.has_history:
+        answer = Message(role="assistant", content=turn.unfinished_text, meta={CUT_SHORT: True})
+        turn.add([answer])
 
 
 async def _commit_ending(turn: Turn, ending: Ending) -> None:

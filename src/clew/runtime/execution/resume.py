@@ -165,7 +165,7 @@ def _run_with_lease(run: Run, settings: Settings) -> Run:
         ended=None,
         termination=None,
         problem=None,
-        cancel=False,
+        stop=None,
         awaited=False,
         in_doubt=(),
     )

@@ -23,6 +23,7 @@ from clew.runtime.execution.start import (
     find_earlier_turn,
     start_turn,
 )
+from clew.runtime.execution.takeover import TAKEOVERS, stop_current_run
 from clew.runtime.execution.turn_lines import LinePlace, TurnLines
 from clew.runtime.placement import Placement
 from clew.runtime.records.events import Event, ignore_event
@@ -31,6 +32,8 @@ from clew.runtime.state.call_state import Decision
 from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
+LOOK_SOON = 0.05
+"""Seconds between two looks of a turn that ends the one at work before it in line."""
 
 
 class Scheduler:
@@ -117,18 +120,34 @@ class Scheduler:
 
         A turn sent again waits for its first sending alone, not for what came in between.
         """
-        run = None if request.key is None else run_id_for_key(request.thread, request.key)
+        run = request.run_id
         if run is not None and await queue.is_queued(placement.db, run):
             await check_writable(placement.db, request.thread, placement.settings)
             place.leave()  # the queued turn takes a place in the line itself
             self.drain_queue(placement, request.thread)
             seconds = placement.settings.config.deadlines.turn_seconds
             await queue.wait_until_dequeued(placement.db, request.thread, run, seconds=seconds)
-        if request.busy != "wait" and not place.is_reached:
+        if request.busy in ("refuse", "queue") and not place.is_reached:
             place.leave()  # the store then says that the thread is busy, and the turn is refused or queued
         if not place.is_reached and await earlier_run(placement.db, request) is not None:
             place.leave()
+        if request.busy in TAKEOVERS:
+            await self._overtake(placement, request, place)
         await place.reach(placement.db.thread(request.thread))
+
+    async def _overtake(self, placement: Placement, request: TurnRequest, place: LinePlace) -> None:
+        """Go before the turns that wait in line, and end the one at work."""
+        place.overtake()
+        while not place.is_reached:
+            await stop_current_run(
+                placement.db,
+                request.thread,
+                TAKEOVERS[request.busy],
+                placement.settings,
+                own_run=request.run_id,
+            )
+            # Again and again: the turn before may only be about to start.
+            await place.wait_briefly(LOOK_SOON)
 
     async def _start_or_queue(
         self, placement: Placement, request: TurnRequest, place: LinePlace
@@ -203,7 +222,7 @@ class Scheduler:
         try:
             return await self._resume(placement, request.thread, {}, emit, run=run.id)
         except TurnBusy:
-            if request.busy != "wait":
+            if request.busy in ("refuse", "queue"):
                 raise
             started = await start_turn(placement.db, request, placement.settings)
             return await self._run_to_end(placement, request, started, emit, place)

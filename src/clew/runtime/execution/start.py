@@ -40,9 +40,11 @@ from clew.core.values import (
 )
 from clew.database.database import Database, owner_database
 from clew.database.thread import Thread
-from clew.runtime.attempts import Attempts
+from clew.runtime.attempts import LOOK_AGAIN, Attempts
+from clew.runtime.execution.takeover import TAKEOVERS, take_over
 from clew.runtime.execution.turn_lines import LinePlace, ThreadPosition
 from clew.runtime.model.messages import Message, item_of
+from clew.runtime.records.effects import ExternalEffect
 from clew.runtime.records.episodes import (
     TEXT,
     VOICE,
@@ -52,7 +54,7 @@ from clew.runtime.records.episodes import (
     episode_write,
     request_end,
 )
-from clew.runtime.records.events import USER_MESSAGE, VOICE_TURN
+from clew.runtime.records.events import EFFECTS, USER_MESSAGE, VOICE_TURN
 from clew.runtime.records.rewinds import was_rewound
 from clew.runtime.records.runs import (
     INTERRUPTED,
@@ -84,7 +86,7 @@ from clew.runtime.turn.inbound import build_inbound
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.result import TurnResult, stored_result
 
-BusyPolicy: TypeAlias = Literal["wait", "refuse", "queue"]
+BusyPolicy: TypeAlias = Literal["wait", "refuse", "queue", "interrupt", "rollback"]
 
 
 class VoiceReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +109,11 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = "user"
     parent: str | None = None
     spoken: VoiceReply | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of its run, if its key says it beforehand."""
+        return None if self.key is None else run_id_for_key(self.thread, self.key)
 
     def fingerprint(self) -> str:
         """Return a hash of what two requests with one idempotency key must have in common."""
@@ -155,13 +162,15 @@ class StartedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A run that has the thread: a new one, or one that was resumed.
 
     ``change`` is the changeset by which it took the thread. ``own_calls`` are the calls that were decided
-    just now: this process runs them, so none of them can have had its effect before.
+    just now: this process runs them, so none of them can have had its effect before. ``effects`` are those of
+    the run that it took back.
     """
 
     draft: Draft
     journal: ThreadJournal
     change: Changeset
     own_calls: frozenset[str] = frozenset()
+    effects: tuple[ExternalEffect, ...] = ()
 
 
 async def start_turn(
@@ -181,6 +190,7 @@ async def start_turn(
     Raises:
         TurnBusy: Another turn is running, and the caller does not want to wait, or has waited long enough.
         TurnSuspended: The thread waits for a decision.
+        RewindRefused: The run before should be rolled back, and others have written behind it.
         KeyReused: The key was used for another turn.
         NewerSchema: A newer program wrote the thread's state.
         ThreadOfAnotherAgent: The thread is not this agent's to write.
@@ -188,13 +198,17 @@ async def start_turn(
         RevisionConflict: Others changed the records beside the thread again and again.
     """
     thread, attempts = db.thread(request.thread), Attempts(settings.config.deadlines.turn_seconds)
+    effects: list[ExternalEffect] = []
     while True:
         if (earlier := await find_earlier_turn(db, request, settings)) is not None:
             return earlier
         left_position = place.take_position() if place is not None else None
         position = left_position or await _read_position(db, thread, settings)
         try:
-            return await _start_at(db, thread, position, request, settings, queue_entry)
+            run_effects = await _take_over(db, thread, position, request, settings)
+            if run_effects is None:
+                return await _start_at(db, thread, position, request, settings, queue_entry, effects)
+            effects += run_effects
         except RevisionConflict as conflict:
             _check_queued(queue_entry, conflict)
             attempts.count(conflict)
@@ -203,10 +217,7 @@ async def start_turn(
         except VersionConflict as conflict:
             attempts.check_time(conflict)  # another writer was faster: the whole turn goes behind it
         except TurnBusy as busy:
-            if request.busy != "wait" or position.head is None:
-                raise
-            attempts.check_time(busy)
-            await attempts.wait_for_change(thread, position.head.version, busy.retry_after_ms / 1000)
+            await _wait_until_free(thread, position, request, busy, attempts)
         except ThreadNotFound:
             # The thread was deleted since its last turn here: without the position it starts anew.
             if left_position is None:
@@ -230,6 +241,35 @@ async def _read_position(db: Database, thread: Thread, settings: Settings) -> Th
     return ThreadPosition(head=head, episode=episode)
 
 
+async def _take_over(
+    db: Database, thread: Thread, position: ThreadPosition, request: TurnRequest, settings: Settings
+) -> Sequence[ExternalEffect] | None:
+    """Refuse a thread that is not for this turn; else do to the run before it what the turn asks for.
+
+    Return the effects of a run that was taken back, and None if the thread was not changed.
+    """
+    head = position.head
+    if head is None:
+        return None
+    await check_thread_agent(thread, head, settings.agent)
+    check_user_named(head.id, head.owner, request.user or db.user)
+    return await take_over(db, head, request.busy, settings, own_run=request.run_id)
+
+
+async def _wait_until_free(
+    thread: Thread, position: ThreadPosition, request: TurnRequest, busy: TurnBusy, attempts: Attempts
+) -> None:
+    """Wait until the run that has the thread may have ended, if the turn is to wait and has not too long."""
+    if request.busy in ("refuse", "queue") or position.head is None:
+        raise busy
+    attempts.check_time(busy)
+    version = position.head.version
+    if request.busy in TAKEOVERS:  # the run was asked to end, and every change may be its end
+        await thread.wait_for_change(version, timeout=LOOK_AGAIN)
+    else:
+        await attempts.wait_for_change(thread, version, busy.retry_after_ms / 1000)
+
+
 async def _start_at(
     db: Database,
     thread: Thread,
@@ -237,12 +277,10 @@ async def _start_at(
     request: TurnRequest,
     settings: Settings,
     queue_entry: Drop | None,
+    effects: Sequence[ExternalEffect],
 ) -> StartedTurn:
     """Start a turn at a known position of its thread."""
     head = position.head
-    if head is not None:
-        await check_thread_agent(thread, head, settings.agent)
-        check_user_named(head.id, head.owner, request.user or db.user)
     release_writes = await _release_writes(db, thread, head, request, settings)
     run = _new_run(request, settings, head)
     items = await _new_items(thread, head, request.items)
@@ -258,7 +296,7 @@ async def _start_at(
         upgrades=settings.config.state.upgrades,
     )
     writes = release_writes if queue_entry is None else [*release_writes, queue_entry]
-    return await _commit_inbound(db, position, run, inbound, writes, request, settings)
+    return await _commit_inbound(db, position, run, inbound, writes, request, settings, tuple(effects))
 
 
 async def _commit_inbound(
@@ -269,6 +307,7 @@ async def _commit_inbound(
     release_writes: Sequence[Write],
     request: TurnRequest,
     settings: Settings,
+    effects: tuple[ExternalEffect, ...],
 ) -> StartedTurn:
     """Commit the first changeset with the run, its episode and the release of the run before: all or none."""
     head = position.head
@@ -278,7 +317,7 @@ async def _commit_inbound(
     change = msgspec.structs.replace(
         inbound,
         reason=USER_MESSAGE if voice is None else VOICE_TURN,
-        run_meta=meta_of(run, None if voice is None else Ending(termination=NATURAL)),
+        run_meta=_first_meta(run, voice, effects),
     )
     # The hash too: a thread that was deleted and made anew may be at the same version, and another person's.
     expect: Expectation = Exact(head.version, head.hash) if head is not None else Absent(owner)
@@ -301,8 +340,17 @@ async def _commit_inbound(
     journal.episode = msgspec.structs.replace(episode, revision=episode_record.revision)
     change = msgspec.structs.replace(change, version=commit.version, time=commit.time)
     return StartedTurn(
-        draft=_draft(journal.thread, position, change, request, settings), journal=journal, change=change
+        draft=_draft(journal.thread, position, change, request, settings),
+        journal=journal,
+        change=change,
+        effects=effects,
     )
+
+
+def _first_meta(run: Run, voice: VoiceReply | None, effects: tuple[ExternalEffect, ...]) -> Document:
+    """Return what the first changeset of a run says about it, and about the run that it took back."""
+    meta = meta_of(run, None if voice is None else Ending(termination=NATURAL))
+    return {**meta, EFFECTS: as_json(effects)} if effects else meta
 
 
 def _turn_episode(
@@ -516,7 +564,7 @@ async def _mark_awaited(db: Database, run: Run, request: TurnRequest, owner: str
         RevisionConflict: Its lease was renewed, or it has ended; the next look shows which.
     """
     # The same turn, sent a second time, waits for itself: there is nothing that the holder could let first.
-    if run.awaited or (request.key is not None and run.id == run_id_for_key(request.thread, request.key)):
+    if run.awaited or run.id == request.run_id:
         return
     awaited = msgspec.structs.replace(run, awaited=True)
     await db.records.put(record_of(awaited, owner), expect=run.revision)

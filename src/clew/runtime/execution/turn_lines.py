@@ -15,6 +15,7 @@ from clew.core.values import Head
 from clew.database.database import Database
 from clew.database.thread import Thread
 from clew.runtime.records.episodes import Episode
+from clew.runtime.records.runs import ROLLED_BACK, SUPERSEDED
 from clew.runtime.state.log_entries import LogTail, LogTails
 from clew.runtime.turn.journal import ThreadJournal
 
@@ -72,6 +73,7 @@ class LinePlace:
         self._line = line
         self._loop = asyncio.get_running_loop()
         self._reached = self._loop.create_future()
+        self.overtakes = False
         line.places.append(self)
         if line.places[0] is self:
             self._reached.set_result(None)
@@ -87,6 +89,20 @@ class LinePlace:
         version, self._line.yields_at = self._line.yields_at, None
         if version is not None:
             await thread.wait_for_change(version, timeout=YIELD_SECONDS)
+
+    def overtake(self) -> None:
+        """Go before the turns that only wait, behind the one at work and others that overtake."""
+        self.overtakes = True
+        places = self._line.places
+        if self.is_reached or self not in places:
+            return
+        places.remove(self)
+        before = next((at for at, place in enumerate(places) if at and not place.overtakes), len(places))
+        places.insert(before, self)
+
+    async def wait_briefly(self, seconds: float) -> None:
+        """Return once no turn is before it, or after so many seconds."""
+        await asyncio.wait([self._reached], timeout=seconds)
 
     def leave(self) -> None:
         """Give the place up; the turn goes on without one, and the next in line moves up."""
@@ -117,10 +133,15 @@ class LinePlace:
         line.is_awaited = line.is_awaited or journal.run.awaited
         if line.is_awaited and self._loop.time() - (line.held_since or 0.0) >= HOLD_SECONDS:
             line.is_awaited, line.held_since, line.yields_at = False, None, journal.version
+        if journal.run.stop in (SUPERSEDED, ROLLED_BACK) and not self._is_followed_by_overtaker():
+            line.yields_at = journal.version  # a turn of another process has ended it, and goes first
         # The next turn on a suspended thread is refused or resumes the run, and both read the thread.
         if not suspended and journal.head is not None and journal.has_stored_episode:
             small_tails = {name: tail for name, tail in tails.items() if _is_small(tail, journal.head)}
             line.position = ThreadPosition(head=journal.head, episode=journal.episode, tails=small_tails)
+
+    def _is_followed_by_overtaker(self) -> bool:
+        return any(place.overtakes for place in self._line.places if place is not self)
 
     def disperse(self) -> None:
         """Let every turn in the line try by itself, as if each were the first."""

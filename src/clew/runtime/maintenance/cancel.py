@@ -1,13 +1,12 @@
 """Cancel a run of another process, which is asked to end it, or one that waits, which is closed here."""
 
-import msgspec
-
 from clew.core.errors import NotFound, RevisionConflict, VersionConflict
 from clew.core.values import AppendTo, Exact
 from clew.database.database import Database
 from clew.runtime.attempts import Attempts
+from clew.runtime.execution.takeover import request_stop
 from clew.runtime.records.events import RUN_FINISHED
-from clew.runtime.records.runs import CANCELLED, KIND, RUNNING, Ending, is_orphaned, record_of, run_of
+from clew.runtime.records.runs import CANCELLED, KIND, RUNNING, Ending, is_orphaned, run_of
 from clew.runtime.settings import Settings
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.thread_agent import check_thread_agent
@@ -50,8 +49,7 @@ async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> boo
         await check_thread_agent(db.thread(thread), head, settings.agent)
         try:
             if run.status == RUNNING and not is_orphaned(run, settings.clock()):
-                cancel_request = msgspec.structs.replace(run, cancel=True)
-                await db.records.put(record_of(cancel_request, head.owner), expect=run.revision)
+                await request_stop(db, head, run, CANCELLED)
             else:
                 closure = close_run(run, head, ENDING, settings.clock(), owner=head.owner)
                 change = closure.changeset(RUN_FINISHED)

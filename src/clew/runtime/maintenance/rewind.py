@@ -20,9 +20,6 @@ from clew.core.values import (
     HISTORY,
     Absent,
     AnyVersion,
-    AppendTo,
-    Changeset,
-    Committed,
     Cut,
     Exact,
     Expectation,
@@ -33,30 +30,18 @@ from clew.core.values import (
 )
 from clew.database.database import Database
 from clew.database.thread import Thread
+from clew.runtime.execution.rollback import RewindResult, commit_rewind, rewind_changeset, take_back_run
 from clew.runtime.maintenance.idle import IdleThread, abandon_run, check_no_open_calls, read_idle_thread
-from clew.runtime.records.rewinds import REWIND
 from clew.runtime.respond.compaction import COMPACT
 from clew.runtime.respond.view import SUMMARY
 from clew.runtime.settings import Settings
-from clew.runtime.state.run_state import starts_run, state_without_run
+from clew.runtime.state.run_state import state_without_run
 from clew.runtime.state.thread_agent import check_thread_agent
-from clew.runtime.tools.effects import ExternalEffect, external_effects
+from clew.runtime.tools.effects import external_effects
 from clew.runtime.turn.closure import RunClosure
 
-FEW, MANY = 8, 128
-"""The number of changesets read at a time when a run is looked for: a turn mostly has a few."""
 REASON = "It was taken back."
 ANY_VERSION = AnyVersion()
-
-
-class RewindResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a rewind: the items it ended and brought back, and the effects it cannot take back."""
-
-    thread: str
-    version: int
-    items_removed: int
-    items_restored: int = 0
-    effects: tuple[ExternalEffect, ...] = ()
 
 
 async def rewind_thread(
@@ -110,65 +95,9 @@ async def rewind_run(db: Database, idle_thread: IdleThread, run: str, settings: 
         VersionConflict: Another writer was faster; nothing was changed.
     """
     id, head = idle_thread.head.id, idle_thread.head
-    thread = db.thread(id)
     if idle_thread.run_id not in (None, run):
         raise RewindRefused(thread=id, problem=f"run {idle_thread.run_id!r} has stopped behind run {run!r}")
-    changes = await _changes_of(thread, run, head.version)
-    effects = await external_effects(thread, after=changes[0].version - 1, upto=head.version)
-    if changes[-1].reason == REWIND:
-        return _result_of(id, changes[-1], effects)  # it was done before, and only the answer was lost
-    cuts = [
-        await _run_suffix(thread, run, head, log, items)
-        for log, items in _items_by_log(changes).items()
-        if items
-    ]
-    if not cuts:
-        raise RewindRefused(thread=id, problem=f"run {run!r} added nothing")
-    closure = abandon_run(idle_thread, REASON, settings.clock())
-    change = _changeset(cuts, (), closure.patches, head, run=run, closure=closure)
-    return await _commit_rewind(db, idle_thread, change, closure, effects)
-
-
-async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
-    """Find the changesets of a run, from its first on. They are looked for from the end."""
-    changes: list[Changeset] = []
-    size = FEW
-    while upto > 0:
-        page = await thread.changesets(after=max(upto - size, 0), upto=upto, limit=size)
-        own = [change for change in page if change.run_id == run]
-        changes = own + changes
-        start = next((at for at, change in enumerate(changes) if starts_run(change, run)), None)
-        if start is not None:
-            return changes[start:]
-        if not own and size >= MANY:
-            break
-        upto, size = page[0].version - 1, min(size * 4, MANY)
-    raise RewindRefused(thread=thread.id, problem=f"run {run!r} is not at its end")
-
-
-def _items_by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
-    logs: dict[str, list[Item]] = {}
-    for change in changes:
-        if change.reason in (COMPACT, REWIND):
-            continue  # their items sum up those of others, or bring them back
-        for item in change.items:
-            logs.setdefault(item.log, []).append(item)
-    return logs
-
-
-async def _run_suffix(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> Cut:
-    """Return the cut that ends these items, after a check that they are the whole end of the log."""
-    end = await thread.items(last=len(items), at=head.version, log=log)
-    if end.broken or [item.place for item in end] != [item.place for item in items]:
-        problem = f"what run {run!r} added to log {log!r} is not the whole end of it"
-        raise RewindRefused(thread=thread.id, problem=problem)
-    return Cut(
-        log=log,
-        first=end[0].place,
-        last=end[-1].place,
-        count=len(end),
-        open=open_calls_before(head.counters.open, end.items),
-    )
+    return await take_back_run(db, head, run, abandon_run(idle_thread, REASON, settings.clock()))
 
 
 # Everything after a version.
@@ -198,8 +127,8 @@ async def rewind_to_version(
     target = _with_agent_of(head, state_without_run(before.state))
     closure = abandon_run(idle_thread, REASON, settings.clock())
     patches = ops.diff(head.state, target)
-    change = _changeset(cuts, items, patches, head, run=None, closure=closure)
-    return await _commit_rewind(db, idle_thread, change, closure, effects)
+    change = rewind_changeset(cuts, items, patches, head, run=None, closure=closure)
+    return await commit_rewind(db, head, change, closure, effects)
 
 
 def _with_agent_of(head: Head, state: Document) -> Document:
@@ -273,8 +202,8 @@ async def undo_compaction(db: Database, idle_thread: IdleThread, version: int) -
     target = [*earlier, *now[len(after) :]]
     cut, items = _rewrite_log(HISTORY, head.counters.logs[HISTORY], now, target, {})
     patches = _unmark_ops(head.state, await thread.state(at=version - 1))
-    change = _changeset([cut], items, patches, head, run=None)
-    return await _commit_rewind(db, idle_thread, change, RunClosure(), ())
+    change = rewind_changeset([cut], items, patches, head, run=None)
+    return await commit_rewind(db, head, change, RunClosure(), ())
 
 
 def _unmark_ops(state: Document, before: Document) -> list[Op]:
@@ -283,54 +212,3 @@ def _unmark_ops(state: Document, before: Document) -> list[Op]:
     if (isinstance(had, dict) and SUMMARY in had) or not (isinstance(has, dict) and SUMMARY in has):
         return []
     return [patch.delete([ABOUT_KEY, SUMMARY])]
-
-
-# The changeset.
-
-
-def _changeset(
-    cuts: Sequence[Cut],
-    items: Sequence[Item],
-    patches: Sequence[Op],
-    head: Head,
-    *,
-    run: str | None,
-    closure: RunClosure | None = None,
-) -> Changeset:
-    """Return the changeset of a rewind. Its cuts share the calls that are open behind that of the history."""
-    changed_logs = {cut.log for cut in cuts if cut.count} | {item.log for item in items}
-    history = next((cut for cut in cuts if cut.log == HISTORY and HISTORY in changed_logs), None)
-    open = head.counters.open if history is None else history.open
-    return Changeset(
-        cuts=tuple(msgspec.structs.replace(cut, open=open) for cut in cuts if cut.count),
-        items=tuple(items),
-        patches=tuple(patches),
-        reason=REWIND,
-        run_id=run,
-        run_meta=closure.meta if closure is not None else None,
-    )
-
-
-async def _commit_rewind(
-    db: Database,
-    idle_thread: IdleThread,
-    change: Changeset,
-    closure: RunClosure,
-    effects: Sequence[ExternalEffect],
-) -> RewindResult:
-    head = idle_thread.head
-    append = AppendTo(thread=head.id, change=change, expect=Exact(head.version))
-    results = await db.commit([append, *closure.writes])
-    commit = results[0]
-    assert isinstance(commit, Committed)
-    return _result_of(head.id, msgspec.structs.replace(change, version=commit.version), effects)
-
-
-def _result_of(id: str, change: Changeset, effects: Sequence[ExternalEffect]) -> RewindResult:
-    return RewindResult(
-        thread=id,
-        version=change.version,
-        items_removed=sum(cut.count for cut in change.cuts),
-        items_restored=len(change.items),
-        effects=tuple(effects),
-    )

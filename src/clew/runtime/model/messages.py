@@ -11,13 +11,19 @@ from clew.core.values import HISTORY, Item
 THOUGHTS = "thoughts"
 """The key of an item's body under which it keeps what a model thought."""
 
+CUT_SHORT = "cut_short"
+"""The key of a message's ``meta`` that is true if a new message came before the answer was finished."""
+CUT_MARK = "[cut short by the next message]"
+"""Follows the words of such an answer where a model reads them."""
+
 
 class Message(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One entry of the conversation.
 
     A tool call has a ``call`` id, a ``name`` and ``arguments``; its result has the ``call`` id and its
-    output as ``content``. ``meta`` is what an application stamps on it. ``thoughts`` are what a model thought
-    before it said this, for its provider alone: nobody is shown them.
+    output as ``content``. ``meta`` is what an application stamps on it; an answer that was cut short by the
+    next message has a true ``cut_short`` there. ``thoughts`` are what a model thought before it said this,
+    for its provider alone: nobody is shown them.
     """
 
     role: str

@@ -16,6 +16,7 @@ from clew.core.values import HISTORY, Changeset
 from clew.runtime.model.messages import Message, message_of
 from clew.runtime.model.protocol import Usage
 from clew.runtime.model.redaction import public_error
+from clew.runtime.records.effects import ExternalEffect
 
 Mark: TypeAlias = tuple[int, int]
 """The position of a durable event in its thread: version and index."""
@@ -25,6 +26,8 @@ ASSISTANT = "AssistantTurnCommitted"
 TOOL_RESULTS = "ToolResultsCommitted"
 RUN_FINISHED = "RunFinished"
 VOICE_TURN = "VoiceTurn"
+EFFECTS = "effects"
+"""The key under which the first changeset of a run has the effects of the run that it rolled back."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -33,9 +36,13 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_d
 
 
 class RunStarted(_Event, frozen=True, tag="run_started"):
-    """A run began, or went on after it was suspended or interrupted."""
+    """A run began, or went on after it was suspended or interrupted.
+
+    ``effects`` are those of the run that it rolled back, if it did: they happened all the same.
+    """
 
     origin: str = "user"
+    effects: tuple[ExternalEffect, ...] = ()
 
 
 class MessageAdded(_Event, frozen=True, tag="message"):
@@ -124,7 +131,8 @@ def events_of(change: Changeset) -> list[Event]:
 def _events(change: Changeset) -> Iterator[Event]:
     meta = change.run_meta or {}
     if meta.get("status") == "running":
-        yield RunStarted(run=change.run_id, origin=_text(meta.get("origin"), "user"))
+        effects = msgspec.convert(meta.get(EFFECTS, ()), tuple[ExternalEffect, ...])
+        yield RunStarted(run=change.run_id, origin=_text(meta.get("origin"), "user"), effects=effects)
     count = sum(cut.count for cut in change.cuts if cut.log == HISTORY)
     if count:
         yield HistoryRewritten(run=change.run_id, reason=change.reason, ended=count)

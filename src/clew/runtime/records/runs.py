@@ -86,6 +86,8 @@ NATURAL, SUSPENDED, CANCELLED, ERROR, INTERRUPTED = (
     "error",
     "interrupted",
 )
+SUPERSEDED, ROLLED_BACK = "superseded", "rolled_back"
+"""The endings of a run that a new message ends: what it said stays, or what it added is taken back."""
 QUEUED = "queued"
 DEFAULT_AGENT = "default"
 """The name of an agent whose author gave it none."""
@@ -96,7 +98,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
 
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts its holders. ``output`` is
     stored only for a turn that may be repeated by its key. ``first`` is the version of its first changeset.
-    ``awaited`` says that a turn of another process waits for its end.
+    ``awaited`` says that a turn of another process waits for its end, ``stop`` with which termination its
+    holder is asked to end it.
     """
 
     id: str
@@ -116,7 +119,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
     until: int = 0
     key: str | None = None
     output: JSON = None
-    cancel: bool = False
+    stop: str | None = None
     awaited: bool = False
     in_doubt: tuple[str, ...] = ()
     first: int = 0
@@ -124,7 +127,11 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run: ``natural``, ``suspended``, ``cancelled``, ``error`` or ``interrupted``."""
+    """The end of a run: by itself, by a person, by an error, with its process, or by the next message.
+
+    Its ``termination`` is ``natural``, ``suspended``, ``cancelled``, ``error``, ``interrupted``,
+    ``superseded`` or ``rolled_back``.
+    """
 
     termination: str
     problem: str | None = None

@@ -165,7 +165,8 @@ class _Responder:
         inputs = self.inputs if is_first else ()
         user_text = "\n".join(tail.user_texts)
         await guardrails.check_sequentially(inputs, user_text, context)
-        model_call = context.turn.ask(context.response_llm, request, quiet=not self.live)
+        unchecked = bool(self.outputs) or any(each.parallel for each in inputs)
+        model_call = context.turn.ask(context.response_llm, request, quiet=not self.live, unchecked=unchecked)
         reply = await guardrails.run_with_guardrails(model_call, inputs, user_text, context)
         if reply.text or not reply.calls:
             await guardrails.check_answer(self.outputs, reply.text, context)

@@ -16,7 +16,16 @@ from clew.core.encoding import encode, encode_checked
 from clew.core.errors import InvalidArgument
 from clew.core.values import ABOUT_KEY, HISTORY, Item
 from clew.runtime.context import Context
-from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message, item_of, message_of
+from clew.runtime.model.messages import (
+    CALL,
+    CUT_MARK,
+    CUT_SHORT,
+    REPAIR,
+    RESULT,
+    Message,
+    item_of,
+    message_of,
+)
 from clew.runtime.model.protocol import Reply, ToolCall
 
 WINDOW = 40
@@ -101,7 +110,7 @@ async def messages_for_model(
         InvalidValue: What was prepared holds something that is not JSON.
     """
     messages = [*await _summary(context, tail), *tail.messages]
-    visible = pair_calls(messages)
+    visible = pair_calls([_with_cut_mark(message) if message.meta else message for message in messages])
     if shows is None and prepare is None:
         return visible
     visible = [message for message in visible if shows is None or shows(message)]
@@ -110,6 +119,13 @@ async def messages_for_model(
         new_messages = await result if inspect.isawaitable(result) else result
         visible = [_copy_message(message) for message in new_messages]
     return pair_calls(visible)
+
+
+def _with_cut_mark(message: Message) -> Message:
+    """Return a message that says so if it was cut short: a model must not take half an answer for a whole."""
+    if not message.meta.get(CUT_SHORT) or message.role != "assistant":
+        return message
+    return msgspec.structs.replace(message, content=f"{message_text(message)} {CUT_MARK}")
 
 
 async def _summary(context: Context, tail: HistoryTail) -> list[Message]:

@@ -39,8 +39,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``epoch`` counts the holders of the run: a process that finds another epoch than its own has lost the
     run. ``stage`` is the stage that it is at, ``inputs`` what it needs to be resumed, ``safe`` the reply that
-    goes out whatever fails, ``turn`` the fields of the turn. A state that names no run gives one without an
-    id. ``keys`` are the keys of the state that this was read from.
+    goes out whatever fails, ``turn`` the fields of the turn, ``stop`` the termination that its holder is
+    asked to end it with. A state that names no run gives one without an id. ``keys`` are the keys of the
+    state that this was read from.
     """
 
     id: str = ""
@@ -50,6 +51,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, JSON] = {}
     usage: Usage = Usage()
     safe: JSON = None
+    stop: str | None = None
     turn: JSON = None
     calls: dict[str, CallState] = {}
     keys: tuple[str, ...] = ()
@@ -164,8 +166,13 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resume_op(epoch: int) -> Op:
-    """Return the op by which a new holder takes up a run that stopped."""
-    return Merge((_RUN,), {"status": RUNNING, "epoch": epoch})
+    """Return the op by which a new holder takes up a run that stopped, whatever the last was asked for."""
+    return Merge((_RUN,), {"status": RUNNING, "epoch": epoch, "stop": None})
+
+
+def stop_op(termination: str | None) -> Op:
+    """Return the op that asks the holder of a run to end it with a termination; None takes that back."""
+    return Set((_RUN, "stop"), termination)
 
 
 def stage_op(stage: str) -> Op:

@@ -2,31 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-import msgspec
-
 from clew.core.arguments import check_arguments
-from clew.core.encoding import JSON
 from clew.core.values import Changeset
 from clew.database.thread import Thread, changesets_after
 from clew.runtime.model.messages import REPAIR, RESULT
+from clew.runtime.records.effects import ExternalEffect
 from clew.runtime.state.call_state import CallState
 from clew.runtime.state.run_state import RunState, calls_after, calls_of
-
-
-class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that touched the world, or may have.
-
-    ``version`` is where its result was stored. If it is ``in_doubt`` there is no output: its result was never
-    stored, and ``version`` is where it was closed, or 0 while it is open.
-    """
-
-    tool: str
-    call: str
-    key: str
-    run: str | None
-    version: int = 0
-    output: JSON = None
-    in_doubt: bool = False
 
 
 @check_arguments

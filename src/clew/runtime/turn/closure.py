@@ -6,9 +6,19 @@ import msgspec
 
 from clew.core.ops import Document, Op
 from clew.core.values import Changeset, Head, Item, Put, Write
-from clew.runtime.records.runs import INTERRUPTED, Ending, Run, meta_of, record_of, run_with_ending
+from clew.runtime.records.runs import (
+    INTERRUPTED,
+    SUPERSEDED,
+    WAITING,
+    Ending,
+    Run,
+    meta_of,
+    record_of,
+    run_with_ending,
+)
 from clew.runtime.state.run_state import RunState
 
+NOT_APPROVED: Final = "It was not approved: a new message came before the decision."
 PROCESS_LOST: Final = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
 
 
@@ -54,7 +64,10 @@ def close_run(run: Run | None, head: Head, ending: Ending, now: int, *, owner: s
         in_doubt=run_state.doubtful_calls,
     )
     is_interrupted = ending.termination == INTERRUPTED
-    reason = f"The run was {ending.termination} before the tool answered."
+    if run_state.status == WAITING and ending.termination == SUPERSEDED:
+        reason = NOT_APPROVED
+    else:
+        reason = f"The run was {ending.termination} before the tool answered."
     meta = meta_of(closed_run, ending)
     return RunClosure(
         run=closed_run,

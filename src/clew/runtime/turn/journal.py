@@ -315,9 +315,9 @@ class ThreadJournal(Journal):
         return self.run
 
     async def reload_run(self) -> Run:
-        """Read the record of the run anew; its cost so far is known only here, and stays."""
+        """Read the record of the run anew; its cost and its calls in doubt are known only here, and stay."""
         run = run_of(await self._db.records.get(KIND, self.run.id))
-        self.run = msgspec.structs.replace(run, usage=self.run.usage)
+        self.run = msgspec.structs.replace(run, usage=self.run.usage, in_doubt=self.run.in_doubt)
         return self.run
 
 

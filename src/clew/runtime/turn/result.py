@@ -8,7 +8,8 @@ import msgspec
 from clew.core.encoding import JSON, as_json
 from clew.core.errors import SchemaInvalid, StateInvalid
 from clew.runtime.model.protocol import Usage
-from clew.runtime.records.runs import NATURAL, SUSPENDED
+from clew.runtime.records.effects import ExternalEffect
+from clew.runtime.records.runs import NATURAL, SUPERSEDED, SUSPENDED
 from clew.runtime.state.call_state import Approval
 from clew.runtime.state.schema import Fold, Lifecycle, Schema
 from clew.runtime.turn.turn import Turn
@@ -29,7 +30,10 @@ REPLY_FIELDS = ("reply", "response_text")
 
 
 class TurnResult(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
-    """The result of a turn: its text, its output, its ending, and the version of the thread after it."""
+    """The result of a turn: its text, its output, its ending, and the version of the thread after it.
+
+    ``effects`` are those of the run that it rolled back, if it did: they happened all the same.
+    """
 
     thread: str
     run: str
@@ -40,6 +44,7 @@ class TurnResult(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
     waiting: tuple[Approval, ...] = ()
     usage: Usage = Usage()
     trace: tuple[str, ...] = ()
+    effects: tuple[ExternalEffect, ...] = ()
 
 
 def result_of_turn(
@@ -56,6 +61,8 @@ def result_of_turn(
     """
     values = turn.draft.values()
     text = next((values[name] for name in REPLY_FIELDS if name in values), "")
+    if termination == SUPERSEDED and not text:
+        text = turn.unfinished_text
     return TurnResult(
         thread=turn.thread,
         run=turn.id,
@@ -66,6 +73,7 @@ def result_of_turn(
         waiting=turn.run_state.approvals if termination == SUSPENDED else (),
         usage=turn.usage,
         trace=tuple(turn.trace),
+        effects=turn.rolled_back_effects,
     )
 
 

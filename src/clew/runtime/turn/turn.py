@@ -1,7 +1,8 @@
 """A turn at work: the services for its stages, and the checkpoints that make their work durable."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from clew.runtime.model import call
 from clew.runtime.model.call import Deadlines, RetryPolicy
 from clew.runtime.model.messages import Message, item_of
 from clew.runtime.model.protocol import Model, ModelRequest, Reply, Usage
+from clew.runtime.records.effects import ExternalEffect
 from clew.runtime.records.episodes import Episode
 from clew.runtime.records.events import ASSISTANT, RUN_FINISHED, Event, TextDelta, events_of, ignore_event
 from clew.runtime.records.runs import Ending
@@ -55,6 +57,10 @@ class Turn:
         self._prices = prices or {}
         self._step = 0
         self._model_calls = 0
+        self.unfinished_text = ""
+        """The text of an answer that listeners have had so far, while a model words it."""
+        self.rolled_back_effects: tuple[ExternalEffect, ...] = ()
+        """The effects of the run that this turn took back: they happened all the same."""
 
     @property
     def id(self) -> str:
@@ -176,8 +182,13 @@ class Turn:
             for event in events_of(change):
                 self._emit(event)
 
-    async def ask(self, model: Model | None, request: ModelRequest, *, quiet: bool = False) -> Reply:
+    async def ask(
+        self, model: Model | None, request: ModelRequest, *, quiet: bool = False, unchecked: bool = False
+    ) -> Reply:
         """Ask a model for a reply; unless ``quiet``, its text goes to the listener as it comes.
+
+        What the listener had is stored if a new message cuts the answer short, unless it is ``unchecked``:
+        then something has to look at the whole of it first.
 
         Raises:
             ModelFailed: There was none.
@@ -185,20 +196,35 @@ class Turn:
         """
         self._step += 1
         number = self._step
-        offsets: Counter[int] = Counter()
+        texts: dict[int, str] = {}
 
         def on_text(text: str, attempt: int) -> None:
             if not quiet:
-                self.notify(TextDelta(text=text, step=number, attempt=attempt, offset=offsets[attempt]))
-                offsets[attempt] += len(text)
+                before = texts.get(attempt, "")
+                self.notify(TextDelta(text=text, step=number, attempt=attempt, offset=len(before)))
+                texts[attempt] = before + text
+                self.unfinished_text = "" if unchecked else texts[attempt]
 
         llm = _require_model(model)
-        with self.step("model", llm.name) as step:
+        with self.step("model", llm.name) as step, self._unfinished_answer():
             record_usage = self._usage_recorder(llm, step)
             reply = await call.ask(llm, request, self._retry_policy, on_text, record_usage)
             record_usage(reply.usage)
         self._model_calls += 1
         return reply
+
+    @contextmanager
+    def _unfinished_answer(self) -> Iterator[None]:
+        """Forget the unfinished text when the answer is finished or has failed, but not if it is cut."""
+        self.unfinished_text = ""
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            self.unfinished_text = ""
+            raise
+        self.unfinished_text = ""
 
     async def fill(self, model: Model | None, request: ModelRequest, kind: type[T]) -> T:
         """Ask a model for an answer of a type."""

@@ -176,6 +176,7 @@ def turn_view(result: TurnResult[Any]) -> TurnView:
         termination=result.termination,
         waiting=[approval_view(each) for each in result.waiting],
         usage=msgspec.convert(as_json(result.usage), UsageView),
+        effects=as_json(list(result.effects)),
     )
 
 
