@@ -54,6 +54,8 @@ from clew.runtime.state.schema import (
     whole_of,
 )
 from clew.runtime.state.upgrades import Upgrade
+from clew.runtime.telemetry.observer import CommitEnd, JobEnd, RuntimeObserver, StepEnd, TurnEnd
+from clew.runtime.telemetry.telemetry import TelemetryConfig
 from clew.runtime.tools.tool import NOT_HAPPENED, Effect, Suspend, Tool, ToolContext, ToolOutcome, tool
 from clew.runtime.turn.draft import Delta
 from clew.runtime.turn.result import TurnResult
@@ -61,6 +63,7 @@ from clew.runtime.turn.result import TurnResult
 __all__ = [
     "NOT_HAPPENED",
     "Approval",
+    "CommitEnd",
     "Compaction",
     "CompactionResult",
     "Context",
@@ -78,6 +81,7 @@ __all__ = [
     "GateVerdict",
     "Guardrail",
     "HistoryRewritten",
+    "JobEnd",
     "LeaseConfig",
     "MemoryBackend",
     "MemoryConfig",
@@ -98,6 +102,7 @@ __all__ = [
     "RunStarted",
     "Runtime",
     "RuntimeConfig",
+    "RuntimeObserver",
     "SessionConfig",
     "SessionMemoryBuffer",
     "SessionStatus",
@@ -108,7 +113,9 @@ __all__ = [
     "StateConfig",
     "StateLog",
     "Step",
+    "StepEnd",
     "Suspend",
+    "TelemetryConfig",
     "TextChunk",
     "TextDelta",
     "Tool",
@@ -116,6 +123,7 @@ __all__ = [
     "ToolContext",
     "ToolOutcome",
     "ToolSpec",
+    "TurnEnd",
     "TurnInput",
     "TurnRecord",
     "TurnResult",

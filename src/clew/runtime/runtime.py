@@ -42,6 +42,8 @@ from clew.runtime.state.declaration import schema_of
 from clew.runtime.state.inputs import FreeId, TurnInput
 from clew.runtime.state.schema import Conversation, Schema, Shape
 from clew.runtime.state.upgrades import current_state
+from clew.runtime.telemetry.observer import RuntimeObserver
+from clew.runtime.telemetry.telemetry import Telemetry
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.approvals import Decisions
 from clew.runtime.turn.draft import Draft
@@ -108,6 +110,7 @@ class Runtime(Generic[Shape, Output]):
             make_context=make_context,
             clock=config.clock or db.store.now,
             new_id=config.new_id or run_id_source(),
+            telemetry=Telemetry(config.telemetry),
         )
         self._placements = Placements(Placement(db=db, settings=self._settings))
         self._sweeper = self._build_sweeper()
@@ -159,6 +162,10 @@ class Runtime(Generic[Shape, Output]):
         logged, and tried again by the next sweep.
         """
         await self._sweeper.sweep_and_wait()
+
+    def add_observer(self, observer: RuntimeObserver) -> None:
+        """Let an observer know when turns, steps, commits and jobs end here, from now on."""
+        self._settings.telemetry.observers.add(observer)
 
     @property
     def is_idle(self) -> bool:

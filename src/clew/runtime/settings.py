@@ -29,6 +29,8 @@ from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import check_stages
 from clew.runtime.state.schema import Schema
 from clew.runtime.state.upgrades import Upgrade, check_upgrades
+from clew.runtime.telemetry.scope import TelemetryScope
+from clew.runtime.telemetry.telemetry import Telemetry, TelemetryConfig
 from clew.runtime.turn.result import check_output
 
 
@@ -115,7 +117,8 @@ class RuntimeConfig:
     thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
     milliseconds, the store's unless another is given; ``new_id`` gives ids of runs. ``on_turn_end`` is called
     with the thread and the state of every turn whose stages have ended, while that still has the fields that
-    are gone with the turn; what it raises ends the run as an error of a stage does.
+    are gone with the turn; what it raises ends the run as an error of a stage does. ``telemetry`` says what
+    spans may hold, where the program has set up OpenTelemetry.
     """
 
     state: StateConfig = StateConfig()
@@ -125,6 +128,7 @@ class RuntimeConfig:
     retry_policy: RetryPolicy = RetryPolicy()
     compaction: Compaction | None = None
     memory: MemoryConfig | None = None
+    telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     prices: Mapping[str, Price] = field(default_factory=dict)
     pinned: bool = True
     clock: Callable[[], int] | None = None
@@ -163,9 +167,22 @@ class Settings:
     refusals: Refusals = field(default_factory=Refusals)
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = field(default_factory=run_id_source)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     def __post_init__(self) -> None:
         check_output(self.schema, self.output)
         check_upgrades(self.schema, self.config.state.upgrades)
         check_stages(self.stages)
         check_async(self.finalize, "finalize")
+
+    def turn_scope(self, thread: str, user: str | None, *, parent: str | None = None) -> TelemetryScope:
+        """Return the telemetry of a turn. ``parent`` is the span that asked for it, if not the current."""
+        model = self.response_model or self.model
+        return self.telemetry.turn(
+            self.agent,
+            thread,
+            model=None if model is None else model.name,
+            user=user,
+            is_incognito=self.memory_mode is MemoryMode.INCOGNITO,
+            parent=parent,
+        )

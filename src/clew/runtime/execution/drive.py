@@ -15,6 +15,7 @@ from clew.runtime.records.events import Event, error_event
 from clew.runtime.records.runs import CANCELLED, ERROR, ROLLED_BACK, SUPERSEDED, Ending
 from clew.runtime.respond.view import open_calls
 from clew.runtime.settings import Settings
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.journal import ThreadJournal
 from clew.runtime.turn.lease import Lease
 from clew.runtime.turn.result import TurnResult, result_of_turn
@@ -41,6 +42,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
         deadlines=settings.config.deadlines,
         prices=settings.config.prices,
     )
+    current_scope().begin_run(turn.id)
     turn.own_calls |= start.own_calls
     turn.rolled_back_effects = start.effects
     turn.notify_of(start.change)
@@ -49,10 +51,13 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
     lease = Lease(start.journal, settings.config.leases.seconds, settings.clock, task.cancel)
     lease.start()
     try:
-        return await _drive(turn, start, settings, lease)
+        result = await _drive(turn, start, settings, lease)
+        current_scope().end_run(result.termination)
+        return result
     except Exception as failure:
         if turn.safe_reply_text is None:
             raise
+        current_scope().end_run(ERROR, failure)
         return safe_result(
             turn,
             settings,

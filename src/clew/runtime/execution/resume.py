@@ -35,6 +35,7 @@ from clew.runtime.state.inputs import MESSAGE
 from clew.runtime.state.run_state import RunState, resume_op
 from clew.runtime.state.thread_agent import check_thread_agent
 from clew.runtime.state.upgrades import upgrade_ops
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.approvals import ops_of_decisions
 from clew.runtime.turn.closure import with_latest_usage
 from clew.runtime.turn.draft import Draft
@@ -110,12 +111,14 @@ async def _commit_resume(
     change = Changeset(
         patches=tuple(patches), reason=USER_MESSAGE, run_id=run.id, run_meta=meta_of(run_with_lease, None)
     )
-    results = await db.commit(
-        [
-            AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),
-            Put(record=record_of(run_with_lease, head.owner), expect=run.revision),
-        ]
-    )
+    with current_scope().watch_commit(change.reason):
+        results = await db.commit(
+            [
+                AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),
+                Put(record=record_of(run_with_lease, head.owner), expect=run.revision),
+            ]
+        )
+    current_scope().begin_run(run.id, run.trace)
     commit, run_record = results[0], results[1]
     assert isinstance(commit, Committed)
     assert isinstance(run_record, Record)
@@ -168,6 +171,7 @@ def _run_with_lease(run: Run, settings: Settings) -> Run:
         stop=None,
         awaited=False,
         in_doubt=(),
+        trace=current_scope().trace or run.trace,
     )
 
 

@@ -1,6 +1,7 @@
 """The scheduler: the turns of this process, started, queued, resumed, and ended with the runtime."""
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
@@ -27,8 +28,9 @@ from clew.runtime.execution.takeover import TAKEOVERS, stop_current_run
 from clew.runtime.execution.turn_lines import LinePlace, TurnLines
 from clew.runtime.placement import Placement
 from clew.runtime.records.events import Event, ignore_event
-from clew.runtime.records.runs import INTERRUPTED, QUEUED, SUSPENDED, Run, run_id_for_key
+from clew.runtime.records.runs import INTERRUPTED, NATURAL, QUEUED, SUSPENDED, Run, run_id_for_key
 from clew.runtime.state.call_state import Decision
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.result import TurnResult
 
 log = logging.getLogger("clew")
@@ -105,14 +107,21 @@ class Scheduler:
         self, placement: Placement, request: TurnRequest, emit: Callable[[Event], None]
     ) -> TurnResult[Any]:
         """Run a turn to its end, or put it into the queue. If the store fails, the gates answer alone."""
-        with self._lines.join(placement.db, request.thread) as place:
+        with (
+            placement.settings.turn_scope(request.thread, request.user) as scope,
+            self._lines.join(placement.db, request.thread) as place,
+        ):
             try:
                 await self._reach(placement, request, place)
                 start = await self._start_or_queue(placement, request, place)
             except StoreFailed as failure:
                 # The turns behind would each wait for the store to fail once more, one after another.
                 place.disperse()
-                return await run_gates_without_store(placement.db, request, placement.settings, emit, failure)
+                result = await run_gates_without_store(
+                    placement.db, request, placement.settings, emit, failure
+                )
+                scope.end_run(result.termination, failure)
+                return result
             return await self._run_to_end(placement, request, start, emit, place)
 
     async def _reach(self, placement: Placement, request: TurnRequest, place: LinePlace) -> None:
@@ -168,7 +177,9 @@ class Scheduler:
         # The key fixes the id of the run now, for the caller, and no two processes can run the turn twice.
         key = request.key or placement.settings.new_id()
         run = run_id_for_key(request.thread, key)
-        queued_request = msgspec.structs.replace(request, key=key, busy="wait")
+        scope = current_scope()
+        scope.end_run(QUEUED)
+        queued_request = msgspec.structs.replace(request, key=key, busy="wait", trace=scope.trace)
         now, agent = placement.settings.clock(), placement.settings.agent
         await queue.enqueue_turn(db, run, queued_request, now, agent=agent)
         self.drain_queue(placement, request.thread)
@@ -240,7 +251,7 @@ class Scheduler:
         emit: Callable[[Event], None],
     ) -> TurnResult[Any]:
         """Resume the run that stopped on a thread, at once; a turn that comes meanwhile waits behind it."""
-        with self._lines.join(placement.db, thread) as place:
+        with placement.settings.turn_scope(thread, None), self._lines.join(placement.db, thread) as place:
             if not place.is_reached:
                 place.leave()  # the run has the thread already, and goes before turns that want it
             return await self._resume(placement, thread, decisions, emit)
@@ -254,12 +265,17 @@ class Scheduler:
             KeyReused: The key was used for another turn.
             TurnSuspended: The thread waits for a decision.
         """
-        with self._lines.join(placement.db, request.thread) as place:
+        with (
+            placement.settings.turn_scope(request.thread, request.user) as scope,
+            self._lines.join(placement.db, request.thread) as place,
+        ):
             await place.reach(placement.db.thread(request.thread))
             started = await start_turn(placement.db, request, placement.settings)
-        if isinstance(started, TurnResult):
-            return started
-        assert isinstance(started, StartedTurn)  # a turn that is over when it starts is never interrupted
+            if isinstance(started, TurnResult):
+                return started
+            assert isinstance(started, StartedTurn)  # one that is over when it starts is never interrupted
+            scope.begin_run(started.journal.run.id)
+            scope.end_run(NATURAL)
         run, reply = started.journal.run, request.spoken.reply if request.spoken is not None else ""
         return TurnResult(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
@@ -283,16 +299,23 @@ class Scheduler:
     def drain_queue(self, placement: Placement, thread: str) -> None:
         """Start the queued turns of a thread, one after another, in the background."""
         if thread not in self._queue_tasks:
-            task = asyncio.get_running_loop().create_task(self._run_queue(placement, thread))
+            # In a context of its own: the turns of others are no part of the one that happens to wake them.
+            task = asyncio.get_running_loop().create_task(
+                self._run_queue(placement, thread), context=contextvars.Context()
+            )
             self._queue_tasks[thread] = task
             task.add_done_callback(lambda ended_task: self._queue_tasks.pop(thread, None))
 
     async def _run_queue(self, placement: Placement, thread: str) -> None:
         async def run_turn(request: TurnRequest, queue_entry: Drop) -> TurnResult[Any]:
-            with self._lines.join(placement.db, request.thread) as place:
+            settings = placement.settings
+            with (
+                settings.turn_scope(request.thread, request.user, parent=request.trace),
+                self._lines.join(placement.db, request.thread) as place,
+            ):
                 await place.reach(placement.db.thread(request.thread))
                 self.touch_thread(placement, request.thread)
-                start = await start_turn(placement.db, request, placement.settings, queue_entry, place=place)
+                start = await start_turn(placement.db, request, settings, queue_entry, place=place)
                 return await self._run_to_end(placement, request, start, ignore_event, place)
 
         try:

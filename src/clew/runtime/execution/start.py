@@ -80,6 +80,7 @@ from clew.runtime.state.log_entries import ReadLog, tails_after
 from clew.runtime.state.run_state import RunState
 from clew.runtime.state.schema import Schema
 from clew.runtime.state.thread_agent import check_thread_agent
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.closure import PROCESS_LOST, close_run
 from clew.runtime.turn.draft import Draft, sizes_after
 from clew.runtime.turn.inbound import build_inbound
@@ -97,7 +98,10 @@ class VoiceReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as its caller asks for it; one that was ``spoken`` is over with its first changeset."""
+    """A turn as its caller asks for it; one that was ``spoken`` is over with its first changeset.
+
+    ``trace`` is the span that put it into the queue.
+    """
 
     thread: str
     inputs: dict[str, JSON]
@@ -109,6 +113,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = "user"
     parent: str | None = None
     spoken: VoiceReply | None = None
+    trace: str | None = None
 
     @property
     def run_id(self) -> str | None:
@@ -331,7 +336,8 @@ async def _commit_inbound(
         *release_writes,
         *record_writes,
     ]
-    commit, run_record, episode_record, *_ = await db.commit(writes)
+    with current_scope().watch_commit(change.reason):
+        commit, run_record, episode_record, *_ = await db.commit(writes)
     assert isinstance(commit, Committed)
     assert isinstance(run_record, Record)
     assert isinstance(episode_record, Record)
@@ -477,6 +483,7 @@ def _new_run(request: TurnRequest, settings: Settings, head: Head | None) -> Run
         until=now + settings.config.leases.ms,
         key=request.key and request.fingerprint(),
         first=version,
+        trace=current_scope().trace,
     )
     if request.spoken is None:
         return run

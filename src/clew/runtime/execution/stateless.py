@@ -81,7 +81,12 @@ async def run_agent(
         make_context=make_context,
     )
     async with exit_stack:
-        return await _run(settings, _transient_turn(settings, message, history, state or {}, notify))
+        turn = _transient_turn(settings, message, history, state or {}, notify)
+        with settings.turn_scope(turn.thread, None) as scope:
+            scope.begin_run(turn.id)
+            result = await _run(settings, turn)
+            scope.end_run(result.termination)
+        return result
 
 
 async def _run(settings: Settings, turn: Turn) -> TurnResult[Any]:

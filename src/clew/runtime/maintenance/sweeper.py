@@ -1,6 +1,7 @@
 """The sweeper: closes runs that died, starts queued turns, ends idle episodes, lets go, beside the turns."""
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -42,14 +43,17 @@ class Sweeper:
         self._drain_queue = drain_queue
         self._chores = chores
         self._finisher = EpisodeFinisher(db, settings)
-        self._embedding_worker = EmbeddingWorker(db, settings.embedding_provider)
+        self._embedding_worker = EmbeddingWorker(
+            db, settings.embedding_provider, settings.telemetry, settings.agent
+        )
         self._next_retention = 0
         self._is_stopped = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start to sweep in the background."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        # In a context of its own: what it does for ever is no part of the request that opened the runtime.
+        self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
     async def stop(self) -> None:
         """Stop sweeping, and start no more ends. Those at work go on."""

@@ -99,7 +99,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts its holders. ``output`` is
     stored only for a turn that may be repeated by its key. ``first`` is the version of its first changeset.
     ``awaited`` says that a turn of another process waits for its end, ``stop`` with which termination its
-    holder is asked to end it.
+    holder is asked to end it. ``trace`` is its span as W3C names it, if it was traced.
     """
 
     id: str
@@ -123,6 +123,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
     awaited: bool = False
     in_doubt: tuple[str, ...] = ()
     first: int = 0
+    trace: str | None = None
     revision: int = 0
 
 

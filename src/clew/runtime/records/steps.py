@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import msgspec
 
 from clew.core.arguments import check_arguments, check_fields
+from clew.core.clock import now_ms
 from clew.core.encoding import JSON
 from clew.core.errors import ClewError, InvalidArgument, RecordNotFound
 from clew.core.values import Changeset
@@ -20,6 +21,8 @@ from clew.database.thread import changesets_after
 from clew.runtime.model.protocol import Usage
 from clew.runtime.model.redaction import error_name, public_error
 from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
+from clew.runtime.telemetry.observer import StepOutcome
+from clew.runtime.telemetry.scope import NO_STEP, StepWatch, current_scope
 
 StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
 STEPS: Final = "steps"
@@ -93,7 +96,11 @@ def read_prices(file: str | Path | None) -> dict[str, Price]:
 
 
 class OpenStep:
-    """A step that is measured while it is entered; it is kept however it ends, and an error goes on."""
+    """A step that is measured while it is entered; it is kept however it ends, and an error goes on.
+
+    ``error`` is what it failed with where nothing was raised, and ``error_type`` the code of that. ``watch``
+    tells of it to observers and to the trace.
+    """
 
     __slots__ = (
         "_began",
@@ -105,14 +112,27 @@ class OpenStep:
         "_stage",
         "_started",
         "error",
+        "error_type",
+        "is_waiting",
         "usage",
+        "watch",
     )
 
     def __init__(
-        self, kind: StepKind, name: str, *, stage: str, clock: Callable[[], int], keep: Callable[[Step], None]
+        self,
+        kind: StepKind,
+        name: str,
+        *,
+        stage: str,
+        clock: Callable[[], int],
+        keep: Callable[[Step], None],
+        watch: StepWatch = NO_STEP,
     ) -> None:
         self.usage = Usage()
         self.error: str | None = None
+        self.error_type: str | None = None
+        self.is_waiting = False
+        self.watch = watch
         self._cost: int | None = None
         self._kind = kind
         self._name = name
@@ -121,6 +141,7 @@ class OpenStep:
         self._keep = keep
 
     def __enter__(self) -> Self:
+        self.watch.start()
         self._started = self._clock()
         self._began = time.perf_counter()
         return self
@@ -130,19 +151,21 @@ class OpenStep:
     ) -> None:
         ms = round((time.perf_counter() - self._began) * 1000, 3)
         problem = self.error if error is None else _public_problem(error)
-        self._keep(
-            Step(
-                kind=self._kind,
-                name=_shorten(self._name),
-                started=self._started,
-                ms=ms,
-                stage=self._stage,
-                input_tokens=self.usage.input_tokens,
-                output_tokens=self.usage.output_tokens,
-                cost=self._cost,
-                error=None if problem is None else _shorten(problem),
-            )
+        step = Step(
+            kind=self._kind,
+            name=_shorten(self._name),
+            started=self._started,
+            ms=ms,
+            stage=self._stage,
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            cost=self._cost,
+            error=None if problem is None else _shorten(problem),
         )
+        self._keep(step)
+        outcome: StepOutcome = "ok" if problem is None else "failed"
+        error_type = self.error_type if error is None else error_name(error)
+        self.watch.end(step, "waiting" if self.is_waiting else outcome, error_type)
 
     def add_usage(self, usage: Usage, price: Price | None = None) -> Usage:
         """Add the usage of a model call; return it with its cost, if there is a price."""
@@ -153,6 +176,12 @@ class OpenStep:
         if price is not None or usage_with_cost.cost:
             self._cost = self.usage.cost
         return usage_with_cost
+
+
+def watched_step(kind: StepKind, name: str) -> OpenStep:
+    """Return a step outside of a run, such as a model call of a job: it is watched, and stored nowhere."""
+    watch = current_scope().open_step(kind, name)
+    return OpenStep(kind, name, stage="", clock=now_ms, keep=lambda step: None, watch=watch)
 
 
 def problem_of(error: BaseException) -> str:

@@ -19,9 +19,10 @@ from clew.core.errors import (
     ThreadExists,
     VersionConflict,
 )
-from clew.core.values import Finish, Job, Put
+from clew.core.values import AppendTo, Finish, Job, Put
 from clew.database.database import Database, owner_database
 from clew.runtime.attempts import cancel_tasks
+from clew.runtime.context import MemoryMode
 from clew.runtime.records.episodes import (
     ENDED,
     Episode,
@@ -36,8 +37,11 @@ from clew.runtime.records.episodes import (
     transcript,
 )
 from clew.runtime.settings import Settings
+from clew.runtime.telemetry.scope import TelemetryScope, current_scope
 
 log = logging.getLogger("clew")
+EPISODE_ENDED = "EpisodeEnded"
+"""The reason of a commit that ends an episode, for its span."""
 
 
 class EpisodeFinisher:
@@ -111,13 +115,20 @@ async def end_episode(
 
 async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
     """Finish one job with the rights of its owner, or give it back with what went wrong."""
-    db = owner_database(db, job.owner)
+    with settings.telemetry.job(settings.agent, job) as scope:
+        return await _finish_watched_job(owner_database(db, job.owner), job, settings, scope)
+
+
+async def _finish_watched_job(db: Database, job: Job, settings: Settings, scope: TelemetryScope) -> bool:
     try:
         before = await read_episode(db, job.body["episode"])
+        if settings.memory_mode is not MemoryMode.INCOGNITO:
+            scope.name_thread(before.thread)
         async with _hold(db, job, settings.config.leases.seconds) as holding:
             result = await _finalize_under_claim(db, settings, before, holding)
             await _commit_end(db, job, before, result, settings.config.deadlines.turn_seconds)
     except ClaimLost:
+        scope.fail_job(None)
         return False  # another worker has taken the job
     except asyncio.CancelledError:
         with suppress(ClewError):  # then its claim runs out
@@ -125,6 +136,7 @@ async def finish_job(db: Database, job: Job, settings: Settings) -> bool:
         raise
     except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
         problem = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
+        scope.fail_job(error)
         log.warning("The end of %s is tried again: %s", job.body, problem)
         with suppress(ClaimLost):  # then another worker has it already
             await db.jobs.fail(job, problem)
@@ -148,7 +160,8 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: EpisodeResu
         over = msgspec.structs.replace(left.episode, status=ENDED)
         row = Put(record=episode_record(over, before.user), expect=before.revision)
         try:
-            await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
+            with current_scope().watch_commit(EPISODE_ENDED, _changeset_count(left)):
+                await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
         except (VersionConflict, ThreadExists, RevisionConflict):
             if left.replan is None or clock() > deadline:
                 raise
@@ -156,6 +169,10 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: EpisodeResu
             return
         before = await read_episode(db, before.id)
         left = await left.replan(before)
+
+
+def _changeset_count(result: EpisodeResult) -> int:
+    return sum(isinstance(write, AppendTo) for write in result.writes)
 
 
 async def _finalize_under_claim(

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from clew.core.encoding import JSON
-from clew.core.errors import SchemaInvalid
+from clew.core.errors import DeadlineExceeded, SchemaInvalid
 from clew.runtime.model.messages import RESULT, Message
 from clew.runtime.model.protocol import ToolCall, ToolSpec
+from clew.runtime.model.redaction import error_name
 from clew.runtime.state.call_state import (
     APPROVAL,
     IN_DOUBT,
@@ -35,13 +36,15 @@ from clew.runtime.turn.turn import Turn
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     """A call that was run as far as it may be: its output, or its state while it waits for a person.
 
-    ``error`` is what the call failed with; the output says it too. ``delta`` is what it changes of the state.
+    ``error`` is what the call failed with, which the output says too, and ``error_type`` the code of that
+    or the name of its type. ``delta`` is what it changes of the state.
     """
 
     call: ToolCall
     output: JSON = None
     waiting: CallState | None = None
     error: str | None = None
+    error_type: str | None = None
     delta: Delta = {}
 
 
@@ -120,10 +123,12 @@ class Toolbox:
                 return result
         elif _needs_person(tool, arguments, call_state):
             return _ask_for_approval(turn, tool, call, call_state)
-        with turn.step(tool.kind, tool.name) as step:
+        with turn.step(tool.kind, tool.name, call=call.id) as step:
             context = _tool_context(turn, call, call_state)
             result = await make_call(tool, call, arguments, call_state, context, seconds)
-            step.error = result.error
+            step.error, step.error_type = result.error, result.error_type
+            step.is_waiting = result.waiting is not None
+            step.watch.add_call(call.arguments, result.output)
         return result
 
 
@@ -225,14 +230,14 @@ async def make_call(
         return _ask_person(call, call_state, INPUT, suspension.question, suspension.delta)
     except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
         if not deadline.expired():
-            return _failed_call(call, f"{type(error).__name__}: {error}")
+            return _failed_call(call, f"{type(error).__name__}: {error}", error_name(error))
         unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
-        return _failed_call(call, f"It took longer than {seconds} s.{unknown}")
+        return _failed_call(call, f"It took longer than {seconds} s.{unknown}", DeadlineExceeded.code)
     return CallResult(call=call, output=outcome.output, delta=outcome.delta)
 
 
-def _failed_call(call: ToolCall, problem: str) -> CallResult:
-    return CallResult(call=call, output={"error": problem}, error=problem)
+def _failed_call(call: ToolCall, problem: str, error_type: str | None = None) -> CallResult:
+    return CallResult(call=call, output={"error": problem}, error=problem, error_type=error_type)
 
 
 def _ask_in_doubt(call: ToolCall, call_state: CallState, check: str | None = None) -> CallResult:

@@ -39,6 +39,7 @@ from clew.runtime.records.runs import (
 from clew.runtime.records.steps import meta_with_steps
 from clew.runtime.records.turn_records import PendingRecords, TurnRecord, stored_record
 from clew.runtime.state.run_state import ending_ops, usage_op
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn import rebase
 from clew.runtime.turn.draft import Draft, RunDelta
 
@@ -239,7 +240,10 @@ class ThreadJournal(Journal):
         try:
             end_writes = self._end_writes(ending, self.version + len(changes))
             episode_writes = [] if episode_change is None else [episode_change]
-            result = await self._db.commit_with_heads([*writes, *end_writes, *record_writes, *episode_writes])
+            with current_scope().watch_commit(changes[-1].reason, len(changes)):
+                result = await self._db.commit_with_heads(
+                    [*writes, *end_writes, *record_writes, *episode_writes]
+                )
         except OutcomeUnknown:
             # The connection broke after the commit was sent. Nobody else may write at these versions in the
             # name of this run, so if the first changeset is ours, all of the transaction is there.

@@ -24,6 +24,7 @@ from clew.runtime.records.runs import Ending
 from clew.runtime.records.steps import OpenStep, Price, StepKind
 from clew.runtime.records.turn_records import TurnRecord
 from clew.runtime.state.run_state import RunState, safe_reply_op
+from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.draft import Delta, Draft
 from clew.runtime.turn.journal import Journal
 
@@ -207,9 +208,11 @@ class Turn:
 
         llm = _require_model(model)
         with self.step("model", llm.name) as step, self._unfinished_answer():
+            step.watch.add_request(request)
             record_usage = self._usage_recorder(llm, step)
             reply = await call.ask(llm, request, self._retry_policy, on_text, record_usage)
             record_usage(reply.usage)
+            step.watch.add_reply(reply)
         self._model_calls += 1
         return reply
 
@@ -230,6 +233,7 @@ class Turn:
         """Ask a model for an answer of a type."""
         llm = _require_model(model)
         with self.step("model", llm.name) as step:
+            step.watch.add_request(request, output_type="json")
             record_usage = self._usage_recorder(llm, step)
             answer, usage = await call.fill(llm, request, kind, self._retry_policy, record_usage)
             record_usage(usage)
@@ -246,13 +250,15 @@ class Turn:
 
         return record_usage
 
-    def step(self, kind: StepKind, name: str) -> OpenStep:
+    def step(self, kind: StepKind, name: str, *, call: str | None = None) -> OpenStep:
         """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
 
-        It is stored with the next checkpoint, however it ends. Model calls and tools are measured anyway.
+        It is stored with the next checkpoint, however it ends. Model calls and tools are measured anyway;
+        ``call`` is the id of the tool call that it is.
         """
         stage = self.trace[-1] if self.trace else ""
-        return OpenStep(kind, name, stage=stage, clock=self._clock, keep=self.draft.add_step)
+        watch = current_scope().open_step(kind, name, stage=stage, call=call)
+        return OpenStep(kind, name, stage=stage, clock=self._clock, keep=self.draft.add_step, watch=watch)
 
     def write(self, by: str, delta: Delta | None) -> None:
         """Fold a delta into the state."""

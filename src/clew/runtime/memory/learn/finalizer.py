@@ -28,8 +28,9 @@ from clew.runtime.memory.vectors.jobs import embedding_job
 from clew.runtime.model import call
 from clew.runtime.model.call import RetryPolicy
 from clew.runtime.model.messages import Message
-from clew.runtime.model.protocol import Model, ModelRequest
+from clew.runtime.model.protocol import Model, ModelRequest, Usage
 from clew.runtime.records.episodes import Episode, EpisodeResult
+from clew.runtime.records.steps import watched_step
 
 T = TypeVar("T")
 LONGEST_SUMMARY = 240
@@ -135,7 +136,15 @@ class Finalizer:
 
     async def _fill(self, request: ModelRequest, kind: type[T]) -> T:
         assert self._model is not None
-        return (await call.fill(self._model, request, kind, self._retry_policy))[0]
+        with watched_step("model", self._model.name) as step:
+
+            def record_usage(usage: Usage) -> None:
+                step.add_usage(usage)
+
+            step.watch.add_request(request, output_type="json")
+            answer, usage = await call.fill(self._model, request, kind, self._retry_policy, record_usage)
+            record_usage(usage)
+        return answer
 
     async def _summarize(self, transcript: Sequence[Message]) -> ConversationSummary | None:
         """The conversation in short; None if there is no model, it fails, or it has nothing to say."""

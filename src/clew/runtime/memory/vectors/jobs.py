@@ -24,6 +24,9 @@ from clew.runtime.attempts import cancel_tasks
 from clew.runtime.context import EmbeddingProvider
 from clew.runtime.memory.values import ARCS, FACTS
 from clew.runtime.memory.vectors.embedding import current_space, embed_batch
+from clew.runtime.records.runs import DEFAULT_AGENT
+from clew.runtime.telemetry.scope import TelemetryScope
+from clew.runtime.telemetry.telemetry import Telemetry
 
 log = logging.getLogger("clew")
 EMBED_JOB = "embed"
@@ -44,12 +47,18 @@ def embedding_job(thread: str, owner: str | None, reason: str, logs: Sequence[st
 
 
 @check_arguments
-async def run_embedding_jobs(db: Database, embedder: EmbeddingProvider) -> int:
+async def run_embedding_jobs(
+    db: Database,
+    embedder: EmbeddingProvider,
+    *,
+    telemetry: Telemetry | None = None,
+    agent: str = DEFAULT_AGENT,
+) -> int:
     """Do the jobs for vectors that are due; how many were made. One that fails is tried again later.
 
     If the embedder is not the one that made the vectors so far, all of them are asked for anew.
     """
-    runner = _JobRunner(db, embedder)
+    runner = _JobRunner(db, embedder, telemetry or Telemetry(), agent)
     record = await _space_record(db)
     if record is None or not str(record.body["space"]).startswith(f"{embedder.name}:"):
         try:
@@ -66,9 +75,13 @@ async def run_embedding_jobs(db: Database, embedder: EmbeddingProvider) -> int:
 class EmbeddingWorker:
     """The jobs for vectors that this process does beside everything else, if it has an embedder."""
 
-    def __init__(self, db: Database, embedder: EmbeddingProvider | None) -> None:
+    def __init__(
+        self, db: Database, embedder: EmbeddingProvider | None, telemetry: Telemetry, agent: str
+    ) -> None:
         self._db = db
         self._embedder = embedder
+        self._telemetry = telemetry
+        self._agent = agent
         self._task: asyncio.Task[None] | None = None
 
     def start_worker(self) -> None:
@@ -88,7 +101,7 @@ class EmbeddingWorker:
 
     async def _run_due_jobs(self, embedder: EmbeddingProvider) -> None:
         try:
-            await run_embedding_jobs(self._db, embedder)
+            await run_embedding_jobs(self._db, embedder, telemetry=self._telemetry, agent=self._agent)
         except ClewError as error:  # it is looked for again at the next sweep
             log.warning("Vectors are made later: %s", error)
 
@@ -96,9 +109,11 @@ class EmbeddingWorker:
 class _JobRunner:
     """Does jobs with an embedder, which is asked only once in which space it works."""
 
-    def __init__(self, db: Database, embedder: EmbeddingProvider) -> None:
+    def __init__(self, db: Database, embedder: EmbeddingProvider, telemetry: Telemetry, agent: str) -> None:
         self._db = db
         self._embedder = embedder
+        self._telemetry = telemetry
+        self._agent = agent
         self._space: str | None = None
 
     async def ensure_space(self) -> str:
@@ -111,6 +126,11 @@ class _JobRunner:
 
     async def run_job(self, job: Job) -> int:
         """Finish a job, or give it back with what went wrong; how many vectors it made."""
+        thread = None if job.kind == RENEW_JOB else job.body["thread"]
+        with self._telemetry.job(self._agent, job, thread) as scope:
+            return await self._run_watched_job(job, scope)
+
+    async def _run_watched_job(self, job: Job, scope: TelemetryScope) -> int:
         count = 0
         try:
             if job.kind == RENEW_JOB:
@@ -119,12 +139,14 @@ class _JobRunner:
                 count = await self._embed_logs(job, await self.ensure_space())
             await self._db.jobs.finish(job)
         except ClaimLost:
+            scope.fail_job(None)
             log.info("Job %s is in other hands.", job.id)
         except asyncio.CancelledError:
             with suppress(ClewError):  # then its claim runs out
                 await asyncio.shield(self._db.jobs.release(job))
             raise
         except Exception as error:  # noqa: BLE001  # an embedder is not ours; the job keeps what it said
+            scope.fail_job(error)
             log.warning("Vectors are made later: %s", _error_text(error))
             with suppress(ClaimLost):
                 await self._db.jobs.fail(job, _error_text(error))
