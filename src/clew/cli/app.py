@@ -12,6 +12,7 @@ from clew.agents.discovery import usable_agents
 from clew.cli.command import CommandFunction, add_commands, command_group, consoles, show_error
 from clew.cli.commands import (
     admin,
+    approvals,
     archive,
     artifacts,
     backup,
@@ -61,7 +62,7 @@ COMMANDS: tuple[CommandFunction, ...] = (
     admin.doctor,
     agents,
 )
-DEFAULTS: dict[str, CommandFunction] = {"threads": threads.threads}
+DEFAULTS: dict[str, CommandFunction] = {"threads": threads.threads, "approvals": approvals.list_}
 """Commands that are the first word of a group alone."""
 GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "threads": ("List threads, the newest first; or hand one over.", (threads.adopt,)),
@@ -113,6 +114,10 @@ GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "runs": (
         "What was executed on threads, step by step.",
         (runs.list_, runs.show),
+    ),
+    "approvals": (
+        "Calls that wait for a person: look at them, approve or refuse them.",
+        (approvals.list_, approvals.show, approvals.approve, approvals.refuse),
     ),
     "datasets": (
         "Examples made from threads, to hold models and agents against.",

@@ -12,6 +12,7 @@ import msgspec
 from clew.api.events import StreamEvent
 from clew.api.problems import error_from_response
 from clew.api.route import LAST_EVENT_ID
+from clew.client.approvals import ApprovalMethods
 from clew.client.archives import ArchiveMethods
 from clew.client.audit import AuditMethods
 from clew.client.call import ApiCall, AsyncSender, BlockingSender
@@ -47,6 +48,7 @@ class ClientMethods(
     TurnMethods,
     EventMethods,
     RunMethods,
+    ApprovalMethods,
     SessionMethods,
     FeedbackMethods,
     ArchiveMethods,

@@ -45,6 +45,7 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
+from clew.server.routes.approvals import APPROVAL_ROUTES
 from clew.server.routes.archives import ARCHIVE_ROUTES
 from clew.server.routes.audit import AUDIT_ROUTES
 from clew.server.routes.erasure import ERASURE_ROUTES
@@ -79,6 +80,7 @@ ROUTES: list[HTTPRouteHandler] = [
     *TURN_ROUTES,
     *EVENT_ROUTES,
     *RUN_ROUTES,
+    *APPROVAL_ROUTES,
     *EXPERIMENT_ROUTES,
     *SESSION_ROUTES,
     *FEEDBACK_ROUTES,

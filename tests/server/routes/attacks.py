@@ -168,6 +168,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post("/runs/{v.waiting_run}/decisions", {"decisions": {"c1": {"decision": "replay"}}}),
         others=NOT_FOUND,
     ),
+    ("GET", "/approvals"): Attack(ask=get("/approvals"), others=APART, cursor="taken"),
     # Data sets and experiments.
     ("GET", "/datasets"): Attack(ask=get("/datasets"), others=APART, cursor="taken"),
     ("GET", "/datasets/{name:str}/examples"): Attack(

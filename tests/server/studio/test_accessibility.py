@@ -19,6 +19,7 @@ PAGES = {
     "threads": "/studio/threads",
     "a thread": "/studio/threads/trip-{user}",
     "an approval": "/studio/threads/invoice-{user}",
+    "the inbox": "/studio/approvals",
     "memory": "/studio/memory",
     "sessions": "/studio/sessions",
     "search": "/studio/search?q=castle",

@@ -1,11 +1,13 @@
 // Calls that wait for a person: what they would do, and the ways to decide.
 
 import { get, path, post } from "./api.js";
-import { make, put } from "./dom.js";
-import { button, chip, facts, field, tell } from "./widgets.js";
+import { freshId, make, put } from "./dom.js";
+import { nudgeInbox } from "./inbox.js";
+import { button, chip, facts, field, link, tell, threadAt, time } from "./widgets.js";
 import { shown } from "./format.js";
 
 const DECLINED = "A person declined this call.";
+const MOST_OF_A_THREAD = 20;
 const TITLES = {
   approval: "May this be done?",
   input: "The tool asks",
@@ -14,27 +16,54 @@ const TITLES = {
 
 /** Show what waits for a decision on a thread; `decided` is called when a run goes on. Return how many wait. */
 export async function showWaiting(place, thread, decided, signal) {
-  const page = await get("/runs", { thread, status: "waiting", limit: 5 }, signal);
-  const runs = await Promise.all(page.runs.map((run) => get(path`/runs/${run.id}`, undefined, signal)));
-  const waiting = runs.flatMap((run) => run.waiting.map((call) => ({ run, call })));
-  put(place, waiting.map(({ run, call }) => card(run, call, decided)));
-  return waiting.length;
+  const page = await get("/approvals", { thread, limit: MOST_OF_A_THREAD }, signal);
+  put(place, page.approvals.map((waiting) => approvalCard(waiting, { decided })));
+  return page.approvals.length;
 }
 
-function card(run, call, decided) {
-  const answer = make("input", { type: "text", autocomplete: "off" });
+/** What one call is known by. A tool that asks again waits anew. */
+export function keyOf(waiting) {
+  return JSON.stringify([waiting.run, waiting.call, waiting.asked, waiting.refusal]);
+}
+
+/** A call that waits, with the ways to decide it; `about` says where it is from. */
+export function approvalCard(waiting, { decided, hasOrigin = false }) {
+  const answer = make("input", { type: "text", autocomplete: "off", dir: "auto" });
   const decide = (decision, value) => async () => {
-    const sent = { decisions: { [call.call]: { decision, value, asked: call.asked } } };
-    const turn = post(path`/runs/${run.id}/decisions`, sent);
+    const sent = { decisions: { [waiting.call]: { decision, value, asked: waiting.asked } } };
+    const turn = post(path`/runs/${waiting.run}/decisions`, sent);
     tell("Decided. The run goes on.");
-    await turn;
+    try {
+      await turn;
+    } finally {
+      nudgeInbox();
+    }
     decided();
   };
-  return make("section.approval", { "aria-label": `Decision about ${call.tool}` },
-    make("div.row.near", {}, chip("waits for you", "warn"), make("h2.minor", {}, TITLES[call.why] ?? TITLES.approval)),
-    make("p", {}, make("code", {}, call.tool), call.why === "input" ? `: ${shown(call.question)}` : null),
-    given(call.arguments),
-    ways(call, answer, decide));
+  const card = make("section.approval", { "aria-label": `Decision about ${waiting.tool}` },
+    make("div.row.near", {}, chip("waits for you", "warn"), make("h2.minor", {}, TITLES[waiting.why] ?? TITLES.approval)),
+    hasOrigin && origin(waiting),
+    make("p", { dir: "auto" }, make("code", {}, waiting.tool), waiting.why === "input" ? `: ${shown(waiting.question)}` : null),
+    given(waiting.arguments),
+    ways(waiting, answer, decide));
+  if (waiting.refusal) refuse(card, waiting.refusal);
+  return card;
+}
+
+function origin(waiting) {
+  return make("p.small.quiet.row.near", {},
+    link(threadAt(waiting.thread), waiting.title ?? waiting.thread, { dir: "auto" }),
+    make("span", {}, `${waiting.user ?? "nobody’s"} · agent ${waiting.agent} · `, time(waiting.since)));
+}
+
+/** Say why nothing can be decided here, and let no button be pressed for nothing. */
+function refuse(card, why) {
+  const reason = make("p.notice.warn.small", { id: freshId("refusal") }, why);
+  card.insertBefore(reason, card.lastElementChild);
+  for (const each of card.lastElementChild.querySelectorAll("button, input")) {
+    each.disabled = true;
+    each.setAttribute("aria-describedby", reason.id);
+  }
 }
 
 function given(value) {

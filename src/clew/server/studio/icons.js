@@ -4,6 +4,7 @@ import { draw } from "./dom.js";
 
 const PATHS = {
   threads: "M4 6h16M4 12h16M4 18h10",
+  approvals: "M4 5h16v14H4zM8 12l3 3 5-6",
   memory: "M12 4a5 5 0 0 0-5 5c-2 .5-3 2-3 4a4 4 0 0 0 4 4h1v3M12 4a5 5 0 0 1 5 5c2 .5 3 2 3 4a4 4 0 0 1-4 4h-1v3M12 4v16",
   sessions: "M12 7v5l3 2M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z",
   search: "M20 20l-4.500-4.500M11 18a7 7 0 1 1 0-14 7 7 0 0 1 0 14z",

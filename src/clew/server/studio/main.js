@@ -4,8 +4,10 @@ import { become, get, who, WEB_USER } from "./api.js";
 import { make, put } from "./dom.js";
 import { extended } from "./extensions.js";
 import { icon } from "./icons.js";
+import { followInbox, nudgeInbox } from "./inbox.js";
 import { ask, empty, every, field, check, problem, tell, tick } from "./widgets.js";
 import { at, HOME } from "./urls.js";
+import { approvals } from "./pages/approvals.js";
 import { experiments } from "./pages/experiments.js";
 import { memory } from "./pages/memory.js";
 import { search } from "./pages/search.js";
@@ -20,6 +22,7 @@ const THEME = "clew-theme";
 const THEMES = { system: "system", light: "light", dark: "dark" };
 const PAGES = {
   threads: ["Threads", threads],
+  approvals: ["Approvals", approvals],
   memory: ["Memory", memory],
   sessions: ["Sessions", sessions],
   search: ["Search", search],
@@ -36,6 +39,7 @@ const place = document.getElementById("main");
 let leave = new AbortController();
 let me = null;
 let agent = null;
+const badge = make("span.badge", { hidden: true });
 
 function here() {
   const parts = location.pathname.slice(HOME.length).split("/").filter(Boolean).map(decoded);
@@ -123,7 +127,13 @@ function markNav(name) {
 
 function buildNav() {
   put(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]]) =>
-    make("a", { href: `/studio/${name}`, "data-page": name }, icon(name), make("span", {}, title))));
+    make("a", { href: `/studio/${name}`, "data-page": name }, icon(name), make("span", {}, title), name === "approvals" && badge)));
+}
+
+/** Say beside the inbox how many calls wait. */
+function showWaitingCount(number, hasMore) {
+  badge.hidden = number === 0;
+  put(badge, `${number}${hasMore ? "+" : ""}`, make("span.hidden-label", {}, " waiting"));
 }
 
 // Who is asking, and light or dark.
@@ -158,6 +168,7 @@ async function changeWho() {
   });
   if (!changed) return;
   me = null;
+  nudgeInbox();
   await show();
 }
 
@@ -208,3 +219,4 @@ buildNav();
 showTools();
 show({ focus: false });
 every(TICK, tick);
+followInbox(showWaitingCount);

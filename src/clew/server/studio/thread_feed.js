@@ -1,5 +1,6 @@
 // The feed of threads: their changes while the page can be seen, and a poll while there is no feed.
 
+import { nudgeInbox } from "./inbox.js";
 import { every } from "./widgets.js";
 import { listen } from "./stream.js";
 
@@ -17,7 +18,7 @@ export function followThreads({ hear, look, signal }) {
     stream = new AbortController();
     listen({ method: "GET", where: "/events" }, {
       last: () => mark,
-      hear: (event) => { rest(); mark = event.id ?? mark; hear(event); },
+      hear: (event) => { rest(); mark = event.id ?? mark; nudgeInbox(); hear(event); },
       cut: ask,
       back: rest,
       signal: stream.signal,

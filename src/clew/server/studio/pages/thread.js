@@ -5,6 +5,7 @@ import { showWaiting } from "../approvals.js";
 import { Chat } from "../chat.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
+import { nudgeInbox } from "../inbox.js";
 import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time, workbenchAt } from "../widgets.js";
 import { stepsOf } from "../steps.js";
 import { Conversation } from "../conversation.js";
@@ -176,6 +177,7 @@ class Page {
   heard(event) {
     if (this.incognito && event.type === "settled") this.showHead();
     if (this.incognito) return;
+    if (event.type === "run_finished") nudgeInbox();
     if (event.type === "settled" || event.type === "run_finished") this.refresh().catch(tell);
   }
 

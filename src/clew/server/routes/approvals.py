@@ -1,0 +1,58 @@
+"""Approvals over HTTP: the calls that wait for a person. They are decided by run, see ``runs``."""
+
+from typing import Annotated
+
+from litestar.params import QueryParameter
+
+from clew.api.approvals import LIST_APPROVALS, ApprovalPage, WaitingCallView
+from clew.runtime.turn.inbox import InboxFilter, WaitingCall, find_waiting_calls
+from clew.server.http.callers import CurrentCaller
+from clew.server.http.endpoint import endpoint
+from clew.server.http.parameters import Cursor, Limit
+
+NOT_SERVED = (
+    "The agent {agent!r} is not served here, so nothing can be decided here. Decide where it is served, or "
+    "let an operator hand the thread over."
+)
+
+
+@endpoint(LIST_APPROVALS)
+async def list_approvals(
+    caller: CurrentCaller,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    thread: Annotated[str | None, QueryParameter(description="Only calls on this thread.")] = None,
+    agent: Annotated[str | None, QueryParameter(description="Only calls of this agent.")] = None,
+    tool: Annotated[str | None, QueryParameter(description="Only calls of this tool.")] = None,
+    owner: Annotated[str | None, QueryParameter(description="Only calls on threads of this user.")] = None,
+    text: Annotated[str | None, QueryParameter(description="Only calls with this text in them.")] = None,
+) -> ApprovalPage:
+    """List the calls that wait for a person, those that began to wait last first."""
+    selection = InboxFilter(thread=thread, agent=agent, tool=tool, user=owner, text=text)
+    pages = caller.pages(cursor, tuple[int, str], "approvals", thread, agent, tool, owner, text)
+    page = await find_waiting_calls(caller.db, selection, limit=limit, after=pages.start)
+    async with caller.runtime() as runtime:
+        approvals = [_waiting_call_view(each, runtime.agent) for each in page.calls]
+    return ApprovalPage(approvals=approvals, next=pages.cursor(page.next and list(page.next)))
+
+
+def _waiting_call_view(waiting: WaitingCall, served_agent: str) -> WaitingCallView:
+    approval = waiting.approval
+    return WaitingCallView(
+        run=waiting.run.id,
+        thread=waiting.run.thread,
+        agent=waiting.agent,
+        since=waiting.since,
+        call=approval.call,
+        tool=approval.tool,
+        user=waiting.owner,
+        title=waiting.title,
+        arguments=approval.arguments,
+        question=approval.question,
+        why=approval.why,
+        asked=approval.asked,
+        refusal=None if waiting.agent == served_agent else NOT_SERVED.format(agent=waiting.agent),
+    )
+
+
+APPROVAL_ROUTES = [list_approvals]
