@@ -116,4 +116,6 @@ async def test_the_plain_agent_says_how_to_connect_a_model_before_anything_is_as
             await begin(page)
 
             await expect(page.get_by_text(NO_MODEL)).to_be_visible()
+            await expect(page.get_by_text("no model", exact=True)).to_be_visible()
+            await expect(page.locator("#connection")).to_be_empty()
             await visitor.close()

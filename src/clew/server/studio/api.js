@@ -1,5 +1,6 @@
 // Requests to the server: who is asking, JSON in and out, and errors as sentences with their codes.
 
+import { noteAnswer, noteLoss } from "./connection.js";
 import { API } from "./urls.js";
 
 const WHO = "clew-who";
@@ -72,10 +73,22 @@ export async function request(method, where, { parameters, body, headers = {}, s
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server does not answer. Is it still running?", "unreachable", 0);
+    throw unreachable();
   }
+  if (isOfAProxy(response)) throw unreachable();
+  noteAnswer();
   if (!response.ok) throw await problemOf(response);
   return response;
+}
+
+function unreachable() {
+  noteLoss();
+  return new Problem("The server does not answer. Is it still running?", "unreachable", 0);
+}
+
+/** Whether a proxy answers because there is no server behind it: the server says what is wrong in its own form. */
+function isOfAProxy(response) {
+  return [502, 503, 504].includes(response.status) && !response.headers.get("Content-Type")?.includes("json");
 }
 
 async function problemOf(response) {

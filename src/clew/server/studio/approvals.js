@@ -41,7 +41,7 @@ export function approvalCard(waiting, { decided, hasOrigin = false }) {
     decided();
   };
   const card = make("section.approval", { "aria-label": `Decision about ${waiting.tool}` },
-    make("div.row.near", {}, chip("waits for you", "warn"), make("h2.minor", {}, TITLES[waiting.why] ?? TITLES.approval)),
+    make("div.row.near", {}, chip(waiting.refusal ? "waits elsewhere" : "waits for you", waiting.refusal ? "" : "warn"), make("h2.minor", {}, TITLES[waiting.why] ?? TITLES.approval)),
     hasOrigin && origin(waiting),
     make("p", { dir: "auto" }, make("code", {}, waiting.tool), waiting.why === "input" ? `: ${shown(waiting.question)}` : null),
     given(waiting.arguments),

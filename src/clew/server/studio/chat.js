@@ -10,6 +10,8 @@ import { forgetAll, sentence } from "./pages/memory.js";
 import { webId } from "./format.js";
 
 const VEILED = "This chat is incognito: nothing is kept when it ends. Ask “What do you remember about me?” for what is known until then.";
+/** The name of the model where there is none. */
+export const NO_MODEL = "offline";
 const KEPT = ["/memory", "/forget", "/undo", "/search", "/export"];
 
 /** What a chat adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
@@ -62,7 +64,7 @@ export class Chat {
       throw error;
     });
     this.card(facts([["Thread", make("span.mono", {}, this.id)], ["User", this.user ?? "nobody"],
-      ["Mode", this.incognito ? "incognito, nothing is kept" : `kept, ${this.agent.mode}`], ["Session", status.status], ["Model", this.agent.model], ["Next", status.advice]]));
+      ["Mode", this.incognito ? "incognito, nothing is kept" : `kept, ${this.agent.mode}`], ["Session", status.status], ["Model", this.agent.model === NO_MODEL ? "none" : this.agent.model], ["Next", status.advice]]));
   }
 
   do_history() {

@@ -19,11 +19,12 @@ const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted:
  *
  * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` gets
  * every durable event. `command(text)` takes what is no message, and says whether it did. `call()` begins a call.
- * `present()` is called when a user who looked back writes, and is at the newest version again.
+ * `present()` is called when a user who looked back writes, and is at the newest version again. `draft` keeps what is
+ * not sent yet, also when the page is left; an incognito conversation has none.
  */
 export class Conversation {
-  constructor({ id, turn, closed, signal, changed, command = () => false, call = () => {}, present = () => {} }) {
-    Object.assign(this, { id, turn, signal, changed, command, call, present });
+  constructor({ id, turn, closed, signal, changed, command = () => false, call = () => {}, present = () => {}, draft = null }) {
+    Object.assign(this, { id, turn, signal, changed, command, call, present, draft, resend: null });
     Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
     this.opening = make("div.messages", {});
     this.older = make("div.row", {});
@@ -59,7 +60,7 @@ export class Conversation {
     this.box = make("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message" });
     this.sender = make("button.main.icon", { type: "submit", "aria-label": "Send", title: "Send" }, icon("send"));
     this.stopper = button("button.icon.bad", icon("stop"), () => this.stop(), { "aria-label": "Stop", title: "Stop", hidden: true });
-    this.box.addEventListener("input", () => this.fit());
+    this.box.addEventListener("input", () => { this.fit(); this.draft?.write(this.box.value); });
     this.box.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -99,6 +100,16 @@ export class Conversation {
   fit() {
     this.box.style.height = "auto";
     this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 160)}px`;
+  }
+
+  /** Put back what was written when the page was left. What was being sent then is sent with the same key, so it arrives once. */
+  takeUpDraft() {
+    const { text, sending } = this.draft?.read() ?? {};
+    if (!text && !sending) return;
+    this.resend = sending;
+    this.box.value = [sending?.text, text].filter(Boolean).join("\n");
+    this.fit();
+    if (sending) this.say("This message may not have been sent. Send it again: it arrives once.");
   }
 
   // Reading.
@@ -199,6 +210,7 @@ export class Conversation {
   keep(message, version) {
     this.dropLive();
     if (message.role === "user") this.dropUnsent();
+    if (message.role === "user" && this.turning) this.draft?.endSending();
     if (this.at !== null || this.log !== "history") return;
     this.clearHint();
     const added = this.transcript.add(asListed(message, version));
@@ -251,6 +263,7 @@ export class Conversation {
     if (!text || this.turning) return;
     if (this.command(text)) {
       this.box.value = "";
+      this.draft?.write("");
       this.fit();
       return;
     }
@@ -258,6 +271,9 @@ export class Conversation {
     await this.comeBack();
     this.box.value = "";
     this.fit();
+    const key = this.resend?.text === text ? this.resend.key : crypto.randomUUID();
+    this.resend = null;
+    this.draft?.beginSending(text, key);
     const turning = this.turning = new AbortController();
     this.watch();
     this.busy(true);
@@ -268,9 +284,14 @@ export class Conversation {
     this.say("");
     const body = this.turn.incognito ? { message: text, mode: "incognito" } : { message: text, user: this.turn.user };
     try {
-      await this.listening({ method: "POST", where: path`/threads/${this.id}/turns`, body, headers: { "Idempotency-Key": crypto.randomUUID() } }, turning.signal);
+      await this.listening({ method: "POST", where: path`/threads/${this.id}/turns`, body, headers: { "Idempotency-Key": key } }, turning.signal);
+      if (!turning.signal.aborted) this.draft?.endSending(); // or else nobody knows whether it has arrived
     } catch (error) {
-      if (this.unsent) this.box.value = text;
+      this.draft?.endSending();
+      if (this.unsent) {
+        this.box.value = text;
+        this.draft?.write(text);
+      }
       this.fit();
       this.say(error);
     } finally {

@@ -1,11 +1,12 @@
 // The Studio: which page is shown, who is asking, light or dark.
 
 import { become, get, who, WEB_USER } from "./api.js";
+import { followConnection } from "./connection.js";
 import { make, put } from "./dom.js";
 import { extended } from "./extensions.js";
 import { icon } from "./icons.js";
 import { followInbox, nudgeInbox } from "./inbox.js";
-import { ask, empty, every, field, check, problem, tell, tick } from "./widgets.js";
+import { ask, chip, empty, every, field, check, problem, tell, tick } from "./widgets.js";
 import { at, HOME } from "./urls.js";
 import { approvals } from "./pages/approvals.js";
 import { experiments } from "./pages/experiments.js";
@@ -18,6 +19,7 @@ import { threads } from "./pages/threads.js";
 import { workbench } from "./pages/workbench.js";
 
 const TICK = 20_000;
+const STORE_PAUSE = 3000;
 const THEME = "clew-theme";
 const THEMES = { system: "system", light: "light", dark: "dark" };
 const PAGES = {
@@ -39,6 +41,8 @@ const place = document.getElementById("main");
 let leave = new AbortController();
 let me = null;
 let agent = null;
+let refresh = null; // reads the page that is shown again; null if it has to be shown anew
+let isTouched = false; // somebody has written into the page that is shown
 const badge = make("span.badge", { hidden: true });
 
 function here() {
@@ -68,15 +72,18 @@ async function show({ focus = true } = {}) {
   place.setAttribute("aria-busy", "true");
   if (focus) place.focus({ preventScroll: true });
   window.scrollTo(0, 0);
+  refresh = null;
+  isTouched = false;
   try {
     me ??= await get("/sessions/state", undefined, signal);
     agent ??= await known(signal);
     [title, page] = pageOf(name, id); // it may be a page of an agent
     markNav(name === "workbench" ? "threads" : name);
     showTools();
-    await page({ place: body, id, query, me, agent, signal, go, state: history.state ?? {} });
+    refresh = (await page({ place: body, id, query, me, agent, signal, go, state: history.state ?? {} })) ?? null;
   } catch (error) {
     if (signal.aborted) return;
+    if (error.status === 503) setTimeout(() => { if (!signal.aborted) show({ focus: false }); }, STORE_PAUSE);
     put(body, make("div.page", {}, make("h1", {}, title), problem(error), make("div.row", {}, error.status === 401 ? signIn() : tryAgain())));
   } finally {
     if (!signal.aborted) place.setAttribute("aria-busy", "false");
@@ -120,7 +127,10 @@ function go(where, state = null, { replace = false } = {}) {
 
 function markNav(name) {
   for (const each of document.querySelectorAll("#nav a")) {
-    if (each.dataset.page === name) each.setAttribute("aria-current", "page");
+    if (each.dataset.page === name) {
+      each.setAttribute("aria-current", "page");
+      each.parentElement.scrollLeft = each.offsetLeft - each.parentElement.clientWidth / 2 + each.offsetWidth / 2; // on a phone it may be out of sight
+    }
     else each.removeAttribute("aria-current");
   }
 }
@@ -134,6 +144,19 @@ function buildNav() {
 function showWaitingCount(number, hasMore) {
   badge.hidden = number === 0;
   put(badge, `${number}${hasMore ? "+" : ""}`, make("span.hidden-label", {}, " waiting"));
+}
+
+// The connection. A page that could not be shown is shown when the server is back, and any other is read again.
+
+function sayOffline() {
+  put(document.getElementById("connection"), chip("Offline", "bad"), make("span.small", {}, "Trying again…"));
+}
+
+async function comeBack() {
+  put(document.getElementById("connection"));
+  nudgeInbox();
+  if (refresh) await refresh();
+  else if (!isTouched && !document.querySelector("dialog")) await show({ focus: false });
 }
 
 // Who is asking, and light or dark.
@@ -208,6 +231,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(url.pathname.slice(HOME.length - "/studio".length) + url.search);
 });
+place.addEventListener("input", () => { isTouched = true; });
 window.addEventListener("popstate", () => show());
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") event.preventDefault();
@@ -220,3 +244,4 @@ showTools();
 show({ focus: false });
 every(TICK, tick);
 followInbox(showWaitingCount);
+followConnection({ lost: sayOffline, back: () => comeBack().catch(tell) });

@@ -117,4 +117,5 @@ export async function approvals({ place, query, signal, go }) {
   await load();
   followThreads({ hear: soon, look: soon, signal });
   signal.addEventListener("abort", () => clearTimeout(timer));
+  return soon;
 }

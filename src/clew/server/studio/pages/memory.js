@@ -113,6 +113,7 @@ export async function memory({ place, query, me, signal, go }) {
     make("div.row.apart", {}, ownerLine(), recall),
     choice.element, when.element, panel));
   await load();
+  return load;
 }
 
 /** The field for a day, with the month or the year around it, and the switch for what held once. */

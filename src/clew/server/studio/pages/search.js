@@ -16,8 +16,9 @@ export async function search({ place, query, me, signal, go }) {
     event.preventDefault();
     const words = box.value.trim();
     go(`/studio/search${words ? `?q=${encodeURIComponent(words)}` : ""}`, null, { replace: true });
-    run(words);
+    run(asked = words);
   });
+  let asked = box.value.trim();
   put(place, make("div.page", {}, make("h1", {}, "Search"), form, results));
 
   async function run(words) {
@@ -51,8 +52,9 @@ export async function search({ place, query, me, signal, go }) {
       group("Memory", known.map((each) => hit(`/studio/memory${me.user === null ? `?user=${encodeURIComponent(who().user)}` : ""}`, marked(each.title), marked(each.quote ?? "")))));
   }
 
-  await run(box.value.trim());
+  await run(asked);
   if (!box.value) box.focus({ preventScroll: true });
+  return () => run(asked);
 }
 
 function group(title, hits) {

@@ -51,6 +51,7 @@ export async function sessions({ place, signal }) {
   await load();
   const stop = every(LOOK_AGAIN, () => load().catch((error) => { if (!signal.aborted && !failed.firstChild) put(failed, problem(error)); }));
   signal.addEventListener("abort", stop);
+  return load;
 }
 
 function episode(each, load) {

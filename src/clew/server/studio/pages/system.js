@@ -48,6 +48,7 @@ export async function system({ place, signal, me }) {
   await look();
   const stop = every(LOOK_AGAIN, () => look().catch((error) => signal.aborted || put(failed, problem(error))));
   signal.addEventListener("abort", stop);
+  return look;
 }
 
 function showHealth(tiles, alive, ready, me, samples) {

@@ -2,7 +2,8 @@
 
 import { get, path, request, text, who } from "../api.js";
 import { showWaiting } from "../approvals.js";
-import { Chat } from "../chat.js";
+import { Chat, NO_MODEL } from "../chat.js";
+import { Draft } from "../drafts.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
 import { nudgeInbox } from "../inbox.js";
@@ -22,7 +23,9 @@ export async function thread(context) {
   }
   const detail = state.fresh ? null : await found(id, context.signal);
   if (state.incognito) history.replaceState({ left: true }, "");
-  await new Page(context, detail).open(go);
+  const page = new Page(context, detail);
+  await page.open(go);
+  return () => page.comeBack();
 }
 
 async function found(id, signal) {
@@ -43,6 +46,7 @@ class Page {
     this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
     this.conversation = new Conversation({
       id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false, call: () => this.chatting?.call().catch(tell),
+      draft: this.incognito ? null : new Draft(this.me.user ?? who().user, id),
       present: () => { put(this.conversation.notice); this.timeline.present(); },
     });
     this.chatting = this.conversation.turn ? this.withCommands() : null;
@@ -75,6 +79,7 @@ class Page {
 
   async open() {
     this.build();
+    if (this.conversation.turn) this.conversation.takeUpDraft();
     if (this.incognito) this.leaveNoTrace();
     if (!this.detail) {
       put(this.conversation.tail, make("p.quiet", {}, this.beginning()));
@@ -140,7 +145,7 @@ class Page {
       detail && make("span.only-wide", {}, chip(`version ${detail.version}`)),
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
-      this.chatting?.agent.model === "offline" && chip("offline", "warn"),
+      this.chatting?.agent.model === NO_MODEL && chip("no model", "warn"),
       detail && link(workbenchAt(this.id), "Workbench", { class: "chip accent" }),
       detail && this.exporter("button.small.only-wide"),
       this.chatting && (detail || this.conversation.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
@@ -193,6 +198,11 @@ class Page {
     if (before?.version !== this.detail.version) this.showHead();
     if (this.showing === "runs") await this.showRuns();
     await this.showWaiting();
+  }
+
+  /** Read again what may have changed while there was no server. The conversation has taken up its stream itself. */
+  async comeBack() {
+    if (this.detail) await this.refresh();
   }
 
   async reload() {

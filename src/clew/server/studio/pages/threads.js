@@ -2,9 +2,10 @@
 
 import { get, WEB_USER, who } from "../api.js";
 import { make, put } from "../dom.js";
+import { draftsOf } from "../drafts.js";
 import { icon } from "../icons.js";
 import { followThreads } from "../thread_feed.js";
-import { ask, button, check, chip, empty, field, problem, threadAt, time } from "../widgets.js";
+import { ask, button, check, chip, empty, field, link, problem, threadAt, time } from "../widgets.js";
 import { count, webId } from "../format.js";
 
 const PAGE = 30;
@@ -19,7 +20,7 @@ export async function threads({ place, query, signal, go, me, agent }) {
   let next = null;
   put(place, make("div.page", {},
     make("div.row.apart", {}, make("h1", {}, "Threads"), make("button.main", { type: "button", onclick: () => newChat(go, me, agent) }, icon("plus"), "New chat")),
-    make("div.stack", {}, box, status), list, more));
+    unsent(draftsOf(me.user ?? who().user)), make("div.stack", {}, box, status), list, more));
 
   const searched = () => box.value.trim();
 
@@ -136,6 +137,14 @@ export async function threads({ place, query, signal, go, me, agent }) {
   }
   followThreads({ hear, look, signal });
   signal.addEventListener("abort", () => clearTimeout(typing));
+  return look;
+}
+
+/** Messages that were written and not sent, each with the way to its chat. */
+function unsent(drafts) {
+  return drafts.length > 0 && make("section.stack.tight", { "aria-label": "Not sent yet" }, make("h2.minor", {}, "Not sent yet"),
+    make("ul.list", {}, drafts.map((draft) => make("li.row.near", {},
+      link(threadAt(draft.thread), draft.thread), make("span.cut.grow.quiet", { dir: "auto" }, draft.text), make("span.small.quiet", {}, time(draft.time))))));
 }
 
 function nothing(words, begin) {

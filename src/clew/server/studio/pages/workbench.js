@@ -17,8 +17,12 @@ export async function workbench({ place, id, query, signal, go }) {
   let shown = SHOW[query.get("part")] ? query.get("part") : "documents";
   const bench = { id, signal, panel, choose: (part, more) => choose(part, more) };
 
+  let isEdited = false; // somebody writes into a part, which must not be drawn anew under their hands
+  panel.addEventListener("input", () => { isEdited = true; });
+
   async function choose(part, more = {}) {
     shown = part;
+    isEdited = false;
     choice.choose(part, true);
     panel.setAttribute("aria-labelledby", choice.tab(part).id);
     go(`?part=${part}`, null, { replace: true });
@@ -37,4 +41,5 @@ export async function workbench({ place, id, query, signal, go }) {
       make("p.quiet.cut", {}, `Of the thread ${id}`)),
     choice.element, panel));
   await choose(shown);
+  return () => isEdited || choose(shown);
 }
