@@ -67,14 +67,28 @@ async def test_a_fork_goes_its_own_way(visitor: Visitor) -> None:
     await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
 
 
-async def test_who_writes_while_looking_back_is_at_the_newest_version_again(visitor: Visitor) -> None:
+async def test_a_past_version_can_be_read_and_not_written(visitor: Visitor) -> None:
     page, _ = await at_version(visitor, 4)
-    await page.get_by_role("textbox", name="Message").fill("The third thing")
+    box = page.get_by_role("textbox", name="Message")
+    await expect(page.get_by_text("It can be read, not written.")).to_be_visible()
+    await expect(box).to_be_hidden()
+    await page.get_by_role("button", name="Back to now").click()
+    await expect(box).to_be_focused()
+    await box.fill("The third thing")
     await page.keyboard.press("Enter")
 
     await expect(page.get_by_text("Version 10 of 10, which is now")).to_be_visible()
-    await expect(page.get_by_text("You are looking at")).to_have_count(0)
-    await expect(page.get_by_text("The second thing", exact=True)).to_be_visible()
+    await expect(page.get_by_text("The third thing", exact=True)).to_be_visible()
+
+
+async def test_what_is_half_written_is_there_again_behind_a_look_back(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 6)
+    await page.get_by_role("button", name="Back to now").click()
+    await page.get_by_role("textbox", name="Message").fill("The third")
+    await page.get_by_role("button", name="The version before").click()
+    await page.get_by_role("button", name="Back to now").click()
+
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("The third")
 
 
 async def test_from_the_newest_version_there_is_no_way_on_and_nothing_to_rewind(visitor: Visitor) -> None:

@@ -19,7 +19,7 @@ const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted:
  *
  * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` gets
  * every durable event. `command(text)` takes what is no message, and says whether it did. `call()` begins a call.
- * `present()` is called when a user who looked back writes, and is at the newest version again. `draft` keeps what is
+ * `present()` is called when a user who looked back calls, and is at the newest version again. `draft` keeps what is
  * not sent yet, also when the page is left; an incognito conversation has none.
  */
 export class Conversation {
@@ -34,12 +34,12 @@ export class Conversation {
     this.cards = make("div.messages", {});
     this.scroller = make("div.scroll", { tabindex: "0", role: "log", "aria-label": "Messages" },
       this.opening, this.older, this.transcript.element, this.tail, this.decisions, this.cards);
-    this.notice = make("div", { role: "status" });
+    this.past = make("div", { role: "status" });
     this.status = make("p.quiet.small", { role: "status" });
     this.limits = make("p.quiet.small", {});
-    this.foot = make("div.foot", {}, this.status, turn ? this.composer() : null, this.limits);
+    this.foot = make("div.foot", {}, this.past, this.status, turn ? this.composer() : null, this.limits);
     if (!turn) this.close(closed);
-    this.element = make(`section.conversation${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
+    this.element = make(`section.conversation${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.scroller, this.foot);
     this.stuck = true;
     this.held = null;
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
@@ -53,7 +53,16 @@ export class Conversation {
   /** Let nobody write here, and say why. */
   close(why) {
     this.turn = null;
-    put(this.foot, make("p.quiet.small", {}, why), this.status, this.limits);
+    put(this.foot, this.past, make("p.quiet.small", {}, why), this.status, this.limits);
+  }
+
+  /** Put a line about a past version in the place of the box, which cannot be written to; nothing for the newest one. */
+  showPast(line) {
+    const hadFocus = this.past.contains(document.activeElement);
+    put(this.past, line);
+    if (!this.form) return;
+    this.form.hidden = Boolean(line) || this.isInCall === true;
+    if (!line && hadFocus && this.turn) this.box.focus();
   }
 
   composer() {
@@ -87,7 +96,7 @@ export class Conversation {
   endCall(panel) {
     this.isInCall = false;
     panel.remove();
-    this.form.hidden = false;
+    this.form.hidden = this.past.hasChildNodes();
     this.scroller.removeAttribute("aria-live");
     this.watch();
   }
@@ -268,7 +277,6 @@ export class Conversation {
       return;
     }
     put(this.cards);
-    await this.comeBack();
     this.box.value = "";
     this.fit();
     const key = this.resend?.text === text ? this.resend.key : crypto.randomUUID();
@@ -361,7 +369,7 @@ export class Conversation {
     this.sender.disabled = this.phone.disabled = on;
     if (on) return;
     this.stopper.hidden = true;
-    this.box.focus();
+    if (!this.form.hidden) this.box.focus();
   }
 
   say(said) {

@@ -47,7 +47,7 @@ class Page {
     this.conversation = new Conversation({
       id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false, call: () => this.chatting?.call().catch(tell),
       draft: this.incognito ? null : new Draft(this.me.user ?? who().user, id),
-      present: () => { put(this.conversation.notice); this.timeline.present(); },
+      present: () => { this.conversation.showPast(null); this.timeline.present(); },
     });
     this.chatting = this.conversation.turn ? this.withCommands() : null;
     this.timeline = new Timeline({ id, go, signal, log: () => this.conversation.log, look: (at) => this.look(at), rewound: () => this.reload() });
@@ -175,7 +175,7 @@ class Page {
   }
 
   async look(at) {
-    put(this.conversation.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
+    this.conversation.showPast(at !== null ? lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)) : null);
     await this.conversation.load(at).catch((error) => this.conversation.say(error));
   }
 
@@ -206,7 +206,7 @@ class Page {
   }
 
   async reload() {
-    put(this.conversation.notice);
+    this.conversation.showPast(null);
     await this.conversation.load();
     if (this.incognito) this.showHead();
     else await this.refresh();
