@@ -85,7 +85,10 @@ class ParentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread as a list shows it."""
+    """A thread as a list shows it.
+
+    ``first`` is made from the first message, for a thread without a title: one short line without marks.
+    """
 
     id: str
     owner: str | None
@@ -96,13 +99,15 @@ class ThreadView(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[str] = []
     parent: ParentView | None = None
     items: int = 0
+    first: str | None = None
     last: str | None = None
 
 
 class ThreadDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A thread at one version: what it is, how far its logs reach, and the hash of its chain.
 
-    ``agent`` is the only agent that writes it; None before its first turn.
+    ``agent`` is the only agent that writes it; None before its first turn. ``first`` is made from the first
+    message of a thread without a title, if it is asked for.
     """
 
     id: str
@@ -115,6 +120,7 @@ class ThreadDetail(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[str] = []
     parent: ParentView | None = None
     agent: str | None = None
+    first: str | None = None
     logs: dict[str, int] = {}
     open_calls: list[str] = []
 

@@ -66,9 +66,9 @@ class ThreadMethods:
         return api_call(LIST_THREADS, search=search, last=last or None, limit=limit, cursor=cursor)
 
     @CallMethod
-    def thread(self, id: str, *, at: int | None = None) -> ApiCall[ThreadDetail]:
-        """Return a thread, now or at a version."""
-        return api_call(GET_THREAD, id, at=at)
+    def thread(self, id: str, *, at: int | None = None, first: bool = False) -> ApiCall[ThreadDetail]:
+        """Return a thread, now or at a version; with ``first``, what was said first if it has no title."""
+        return api_call(GET_THREAD, id, at=at, first=first or None)
 
     @CallMethod
     def delete_thread(self, id: str, *, expect: int | None = None) -> ApiCall[None]:

@@ -70,7 +70,7 @@ from clew.server.tenants.agent import ServedAgent, open_agent
 from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
 from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
 from clew.server.tenants.thread_feed import ThreadFeeds
-from clew.server.tenants.thread_list import last_text
+from clew.server.tenants.thread_list import thread_texts
 from clew.urls import open_store
 from clew.workbench.volume.operators import Volumes
 
@@ -279,7 +279,7 @@ def _build_resources(
         runtimes=TenantRuntimes(
             db, agent.make_runtime, limit=settings.tenants, incognito_limit=settings.guests
         ),
-        thread_feeds=ThreadFeeds(db, last_text),
+        thread_feeds=ThreadFeeds(db, thread_texts),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
         streams=ConcurrencyLimit(

@@ -226,7 +226,7 @@ def test_watching_tells_of_each_call_once_as_it_comes(
         if next(pauses, "over") == "over":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(approvals.asyncio, "sleep", pause)
+    monkeypatch.setattr("clew.cli.commands.approvals.asyncio.sleep", pause)
     code, out, err = run_command(capsys, file, "list", "--watch", "--json")
 
     assert (code, err) == (130, "Stopped.")

@@ -81,7 +81,7 @@ async def test_nobody_sees_the_calls_of_another_user(users: Users, db: clew.Data
     [{"tool": "mail"}, {"agent": "cook"}, {"owner": "bob"}, {"text": "castle"}, {"thread": "other"}],
     ids=lambda selection: next(iter(selection)),
 )
-async def test_calls_are_selected(users: Users, db: clew.Database, selection: dict[str, str]) -> None:
+async def test_calls_are_selected(users: Users, db: clew.Database, selection: dict[str, Any]) -> None:
     await wait_for(db, "t", "alice", pay_call("Ann"))
     letter = ToolCall(id="c2", name="mail", arguments={"to": "the Castle"})
     await wait_for(db, "other", "bob", letter, agent="cook")

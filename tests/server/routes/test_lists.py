@@ -7,6 +7,7 @@ import pytest
 import clew
 from clew.api.threads import ToolCallView, ToolResultView
 from clew.client import AsyncClient
+from clew.server.tenants.thread_list import title_of_text
 from tests.server.conftest import Users
 
 API = "/api/v1"
@@ -76,3 +77,39 @@ async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: cle
         "nobodys": None,
     }
     assert response.status_code == 422
+
+
+@pytest.mark.promise("F-11")
+async def test_a_thread_without_a_title_says_what_was_said_first(alice: AsyncClient) -> None:
+    await alice.create_thread("titled", title="A talk")
+    for thread in ("titled", "plain"):
+        await alice.run_turn(thread, "The *beans* came up")
+        await alice.run_turn(thread, "And the peas")
+    first = {each.id: each.first for each in (await alice.threads(last=True)).threads}
+    detail = await alice.thread("plain", first=True)
+
+    assert first == {"titled": None, "plain": "The beans came up"}
+    assert (detail.first, (await alice.thread("plain")).first) == ("The beans came up", None)
+
+
+async def test_an_incognito_thread_is_called_by_nothing_that_was_said(alice: AsyncClient) -> None:
+    await alice.run_turn("t", "Between us", mode="incognito")
+
+    assert (await alice.thread("t", first=True)).first is None
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Hello", "Hello"),
+        ("# Plan\n\n- **buy** `milk`\n- _call_ Ann", "Plan buy milk call Ann"),
+        ("See [the map](https://example.org/a_b) <b>now</b>", "See the map now"),
+        ("```python\nprint(1)\n```\nWhy does this fail?", "Why does this fail?"),
+        ("snake_case stays, and 2 * 3 < 7", "snake_case stays, and 2 3 < 7"),
+        ("word " * 40, "word word word word word word word word word word word word…"),
+        ("x" * 200, "x" * 60 + "…"),
+        ("  \n ", ""),
+    ],
+)
+def test_a_title_is_one_short_line_without_marks(text: str, title: str) -> None:
+    assert title_of_text(text) == title

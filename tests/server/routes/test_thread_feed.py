@@ -20,6 +20,7 @@ from clew.database.database import Database
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.server.tenants.thread_feed import REST_SECONDS, ThreadFeeds, page_difference
+from clew.server.tenants.thread_list import ThreadTexts
 from clew.testing.faults import FailingStore
 from tests.server.conftest import Users
 from tests.server.local_server import listening
@@ -221,9 +222,9 @@ async def test_more_streams_than_allowed_are_refused_and_the_others_go_on() -> N
 # One look for all.
 
 
-async def silent(db: Database, thread: str) -> str | None:
+async def silent(db: Database, thread: ThreadSummary) -> ThreadTexts:
     """Nothing was ever said."""
-    return None
+    return ThreadTexts()
 
 
 @contextmanager
@@ -265,21 +266,21 @@ async def test_one_look_serves_all_who_listen_and_without_a_commit_there_is_none
 async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
     threads: list[str] = []
 
-    async def last_text(db: Database, thread: str) -> str | None:
-        threads.append(thread)
-        return f"said in {thread}"
+    async def read_texts(db: Database, thread: ThreadSummary) -> ThreadTexts:
+        threads.append(thread.id)
+        return ThreadTexts(last=f"said in {thread.id}")
 
     async with clew.open("memory://") as db:
         thread = await db.create("t")
-        lists = ThreadFeeds(db, last_text)
+        lists = ThreadFeeds(db, read_texts)
         async with lists.subscription(Scope()) as newest, lists.subscription(Scope()) as same:
             [summary] = newest.page.threads
-            texts = await asyncio.gather(*(each.last_text(summary) for each in (newest, same) * 5))
+            texts = await asyncio.gather(*(each.texts(summary) for each in (newest, same) * 5))
             await thread.append(items=[clew.user("more")])
             page = await newest.next_page(newest.page)
-            await same.last_text(page.threads[0])
+            await same.texts(page.threads[0])
 
-    assert texts == ["said in t"] * 10
+    assert [each.last for each in texts] == ["said in t"] * 10
     assert threads == ["t", "t"]
 
 

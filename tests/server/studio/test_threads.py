@@ -162,3 +162,16 @@ async def test_an_incognito_chat_clears_the_user_and_leaves_nothing(visitor: Vis
     assert thread not in [each.id for each in (await visitor.studio.db.threads(limit=1000)).threads]
     await page.go_back()
     await expect(page.get_by_text("This chat is gone")).to_be_visible()
+
+
+async def test_a_thread_without_a_title_is_called_by_its_first_message(visitor: Visitor) -> None:
+    async with visitor.studio.client(visitor.user) as client:
+        await client.run_turn(f"talk-{visitor.user}", "**Which tram** goes up?\n\nI would rather not walk.")
+        await client.run_turn(f"talk-{visitor.user}", "And back?")
+    page = await visitor.open("/studio/threads")
+    await page.get_by_role("link", name="Which tram goes up? I would rather not walk.").click()
+
+    await expect(page.get_by_role("heading", level=1)).to_have_text(
+        "Which tram goes up? I would rather not walk."
+    )
+    await expect(page).to_have_title("Which tram goes up? I would rather not walk. · Clew Studio")

@@ -29,7 +29,7 @@ async def at_version(visitor: Visitor, version: int) -> tuple[Page, str]:
 async def test_the_keyboard_goes_back_and_the_transcript_with_it(visitor: Visitor) -> None:
     page, _ = await at_version(visitor, 4)
     await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
-    await expect(page.get_by_text("The first thing", exact=True)).to_be_visible()
+    await expect(page.get_by_role("log").get_by_text("The first thing", exact=True)).to_be_visible()
     await page.get_by_role("button", name="Back to now").click()
 
     await expect(page.get_by_text("The second thing", exact=True)).to_be_visible()

@@ -39,6 +39,7 @@ from clew.runtime.records.episodes import Episode
 from clew.runtime.records.runs import Run
 from clew.runtime.state.call_state import Approval
 from clew.runtime.turn.result import TurnResult
+from clew.server.tenants.thread_list import ThreadTexts
 
 
 def parent_view(parent: Parent | None) -> ParentView | None:
@@ -46,8 +47,8 @@ def parent_view(parent: Parent | None) -> ParentView | None:
     return ParentView(thread=parent.thread, version=parent.version) if parent is not None else None
 
 
-def thread_view(summary: ThreadSummary, last: str | None = None) -> ThreadView:
-    """Return a thread as lists show it, with its last text if that is given."""
+def thread_view(summary: ThreadSummary, texts: ThreadTexts | None = None) -> ThreadView:
+    """Return a thread as lists show it, with its first and last text if they are given."""
     return ThreadView(
         id=summary.id,
         owner=summary.owner,
@@ -58,12 +59,13 @@ def thread_view(summary: ThreadSummary, last: str | None = None) -> ThreadView:
         labels=list(summary.labels),
         parent=parent_view(summary.parent),
         items=summary.items,
-        last=last,
+        first=None if texts is None else texts.first,
+        last=None if texts is None else texts.last,
     )
 
 
-def thread_detail(head: Head) -> ThreadDetail:
-    """Return a thread at one version."""
+def thread_detail(head: Head, first: str | None = None) -> ThreadDetail:
+    """Return a thread at one version, with its first message if that is given."""
     about = head.state.get("$thread")
     labels = about.get("labels", []) if isinstance(about, dict) else []
     return ThreadDetail(
@@ -77,6 +79,7 @@ def thread_detail(head: Head) -> ThreadDetail:
         labels=labels if isinstance(labels, list) else [],
         parent=parent_view(head.parent),
         agent=head.agent,
+        first=first,
         logs={name: size.length for name, size in head.counters.logs.items()},
         open_calls=list(head.counters.open),
     )

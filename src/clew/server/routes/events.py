@@ -109,7 +109,7 @@ async def _thread_events(
 ) -> AsyncIterator[StreamEvent]:
     for each in threads:
         since = max(since, each.updated)
-        view = thread_view(each, await feed.last_text(each))
+        view = thread_view(each, await feed.texts(each))
         yield StreamEvent(type=THREAD_EVENT, data=as_json(view), id=str(since))
 
 

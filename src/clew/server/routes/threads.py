@@ -79,7 +79,7 @@ from clew.server.http.views import (
     thread_detail,
     thread_view,
 )
-from clew.server.tenants.thread_list import find_threads, last_text
+from clew.server.tenants.thread_list import find_threads, first_text, thread_texts
 
 DIFF_ITEMS = 1_000
 """How many of the newest items of each version a diff compares."""
@@ -103,14 +103,14 @@ async def list_threads(
     limit: Limit = 50,
     cursor: Cursor = None,
     search: SearchQuery = None,
-    last: Annotated[bool, QueryParameter(description="Also what was said last in each.")] = False,  # noqa: FBT002 - a query parameter
+    last: Annotated[bool, QueryParameter(description="Also what was said first and last in each.")] = False,  # noqa: FBT002 - a query parameter
 ) -> ThreadPage:
     """List threads, the newest first; with a search, those that match it."""
     pages = caller.pages(cursor, str, "threads", search)
     listing = await find_threads(caller.db, pages.start, limit, search)
     return ThreadPage(
         threads=[
-            thread_view(each, await last_text(caller.db, each.id) if last else None)
+            thread_view(each, await thread_texts(caller.db, each) if last else None)
             for each in listing.threads
         ],
         next=pages.cursor(listing.next),
@@ -126,13 +126,21 @@ async def list_threads(
     },
 )
 async def get_thread(
-    thread_id: ThreadId, caller: CurrentCaller, at: Version = None, if_none_match: IfNoneMatch = None
+    thread_id: ThreadId,
+    caller: CurrentCaller,
+    at: Version = None,
+    if_none_match: IfNoneMatch = None,
+    first: Annotated[bool, QueryParameter(description="Also what was said first.")] = False,  # noqa: FBT002 - a query parameter
 ) -> Response[Any]:
     """Return a thread at its newest version, or an earlier one. Its ETag is the version."""
     head = await (await caller.readable_thread(thread_id)).head(at=at)
     if has_etag(if_none_match, head.version):
         return Response(None, status_code=304, headers=etag(head.version))
-    return Response(thread_detail(head), headers=etag(head.version))
+    is_untitled = (
+        first and head.title is None and not await caller.incognito.has_thread(caller.scope, thread_id)
+    )
+    opening = await first_text(caller.db, thread_id) if is_untitled else None
+    return Response(thread_detail(head, opening), headers=etag(head.version))
 
 
 @endpoint(DELETE_THREAD)

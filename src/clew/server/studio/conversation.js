@@ -34,7 +34,7 @@ export class Conversation {
     this.cards = make("div.messages", {});
     this.scroller = make("div.scroll", { tabindex: "0", role: "log", "aria-label": "Messages" },
       this.opening, this.older, this.transcript.element, this.tail, this.decisions, this.cards);
-    this.past = make("div", { role: "status" });
+    this.past = make("div", {});
     this.status = make("p.quiet.small", { role: "status" });
     this.limits = make("p.quiet.small", {});
     this.foot = make("div.foot", {}, this.past, this.status, turn ? this.composer() : null, this.limits);

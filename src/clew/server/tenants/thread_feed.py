@@ -13,6 +13,7 @@ from typing import TypeAlias
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Scope, SummaryPage, ThreadSummary
 from clew.database.database import Database
+from clew.server.tenants.thread_list import ThreadTexts
 
 FEED_SIZE = 200
 """How many of the newest threads are looked at."""
@@ -21,7 +22,7 @@ REST_FACTOR = 4
 """A rest lasts at least so many times as long as the looks before it."""
 WATCH_SECONDS = 60.0
 
-ReadLastText: TypeAlias = Callable[[Database, str], Awaitable[str | None]]
+ReadTexts: TypeAlias = Callable[[Database, ThreadSummary], Awaitable[ThreadTexts]]
 
 
 def page_difference(before: SummaryPage, now: SummaryPage) -> tuple[list[ThreadSummary], list[str]]:
@@ -60,12 +61,12 @@ def _oldest_key(page: SummaryPage) -> tuple[int, str]:
 class NewestThreads:
     """The newest threads as one tenant or user sees them, for all listeners of that list."""
 
-    def __init__(self, db: Database, page: SummaryPage, read_last_text: ReadLastText) -> None:
+    def __init__(self, db: Database, page: SummaryPage, read_texts: ReadTexts) -> None:
         self.page = page
         self.listeners = 0
         self._db = db
-        self._read_last_text = read_last_text
-        self._last_texts: dict[str, tuple[tuple[int, int], str | None]] = {}
+        self._read_texts = read_texts
+        self._texts: dict[str, tuple[tuple[int, int], ThreadTexts]] = {}
         self._problem: Exception | None = None
         self._read_lock = asyncio.Lock()
         self._change_event = asyncio.Event()
@@ -94,22 +95,22 @@ class NewestThreads:
             raise self._problem
         return self.page
 
-    async def last_text(self, thread: ThreadSummary) -> str | None:
-        """Return the last text of a thread; it is read once for all listeners."""
+    async def texts(self, thread: ThreadSummary) -> ThreadTexts:
+        """Return the first and the last text of a thread; they are read once for all listeners."""
         async with self._read_lock:
-            stamp, text = self._last_texts.get(thread.id, (None, None))
+            stamp, texts = self._texts.get(thread.id, (None, ThreadTexts()))
             if stamp != _stamp(thread):
-                text = await self._text_or_none(thread.id)
+                texts = await self._texts_or_none(thread)
                 current_ids = {each.id for each in self.page.threads}
-                self._last_texts = {id: entry for id, entry in self._last_texts.items() if id in current_ids}
-                self._last_texts[thread.id] = (_stamp(thread), text)
-            return text
+                self._texts = {id: entry for id, entry in self._texts.items() if id in current_ids}
+                self._texts[thread.id] = (_stamp(thread), texts)
+            return texts
 
-    async def _text_or_none(self, thread: str) -> str | None:
+    async def _texts_or_none(self, thread: ThreadSummary) -> ThreadTexts:
         try:
-            return await self._read_last_text(self._db, thread)
+            return await self._read_texts(self._db, thread)
         except ThreadNotFound:
-            return None  # it went a moment ago, and is told of with the next look
+            return ThreadTexts()  # it went a moment ago, and is told of with the next look
 
     def _wake(self) -> None:
         self._change_event.set()
@@ -119,9 +120,9 @@ class NewestThreads:
 class ThreadFeeds:
     """Every list that has listeners in this process."""
 
-    def __init__(self, db: Database, read_last_text: ReadLastText) -> None:
+    def __init__(self, db: Database, read_texts: ReadTexts) -> None:
         self._db = db
-        self._read_last_text = read_last_text
+        self._read_texts = read_texts
         self._feeds: dict[Scope, NewestThreads] = {}
         self._refresh_task: asyncio.Task[None] | None = None
 
@@ -147,7 +148,7 @@ class ThreadFeeds:
             await feed.refresh()
         if feed is None or feed.listeners == 0:
             db = self._db.scope(tenant=scope.tenant, user=scope.user)
-            new_feed = NewestThreads(db, await db.threads(limit=FEED_SIZE), self._read_last_text)
+            new_feed = NewestThreads(db, await db.threads(limit=FEED_SIZE), self._read_texts)
             feed = self._feeds.setdefault(scope, new_feed)
         return feed
 

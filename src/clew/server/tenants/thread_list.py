@@ -1,4 +1,6 @@
-"""Lists of threads: those that match some words, and the last text of each."""
+"""Lists of threads: those that match some words, and the first and last text of each."""
+
+import re
 
 import msgspec
 
@@ -11,6 +13,15 @@ BATCH_SIZE, MOST_THREADS = 100, 1_000
 RECENT_ITEMS = 8
 """How many of the newest items are searched for a text."""
 LONGEST_TEXT = 200
+FIRST_ITEMS = 8
+"""How many of the oldest items are searched for the first message."""
+LONGEST_TITLE = 60
+MARKS = re.compile(
+    r"```.*?(?:```|\Z)|^\s*(?:#{1,6}|>|[-*+]|\d{1,3}[.)])\s+|</?[a-zA-Z][^<>]*>|[*`]+|(?<!\w)_+|_+(?!\w)",
+    re.DOTALL | re.MULTILINE,
+)
+"""Marks of Markdown and HTML: code between fences, what opens a line, tags, and what is around words."""
+LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 
 
 class ThreadListing(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +63,35 @@ async def _page_and_matches(
 def _is_match(summary: ThreadSummary, search: str) -> bool:
     words = (summary.id, summary.title or "", *summary.labels)
     return any(search.casefold() in word.casefold() for word in words)
+
+
+class ThreadTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list says of a thread: its first message, if it has no title, and its last text."""
+
+    first: str | None = None
+    last: str | None = None
+
+
+async def thread_texts(db: Database, summary: ThreadSummary) -> ThreadTexts:
+    """Return what a list says of a thread."""
+    first = await first_text(db, summary.id) if summary.title is None else None
+    return ThreadTexts(first=first, last=await last_text(db, summary.id))
+
+
+async def first_text(db: Database, thread: str) -> str | None:
+    """Return the first message of a user in a thread as a title; None if there is none."""
+    window = await db.thread(thread).items(first=FIRST_ITEMS)
+    texts = [message.text for message in plain_messages(window) if message.role == "user"]
+    return next((title for text in texts if (title := title_of_text(text))), None)
+
+
+def title_of_text(text: str) -> str:
+    """Return a text as a title: one line without marks, cut between two words if it is long."""
+    line = " ".join(MARKS.sub(" ", LINK.sub(r"\1", text[: LONGEST_TITLE * 20])).split())
+    if len(line) <= LONGEST_TITLE:
+        return line
+    start, space, _ = line[:LONGEST_TITLE].rpartition(" ")
+    return f"{(start if space else line[:LONGEST_TITLE]).rstrip(' ,;:.–-')}…"
 
 
 async def last_text(db: Database, thread: str) -> str | None:

@@ -47,7 +47,7 @@ export async function search({ place, query, me, signal, go }) {
       return;
     }
     put(results,
-      group("Threads", threads.map((each) => hit(threadAt(each.id), marked(each.title ?? each.id), marked(each.last ?? each.labels.join(", "))))),
+      group("Threads", threads.map((each) => hit(threadAt(each.id), marked(each.title ?? each.first ?? each.id), marked(each.last ?? each.labels.join(", "))))),
       group("Messages", items.map((each) => hit(threadAt(each.thread, each.version), [each.thread, make("span.quiet", {}, ` · version ${each.version}`)], marked(around(each.text, wordsOf(words)))))),
       group("Memory", known.map((each) => hit(`/studio/memory${me.user === null ? `?user=${encodeURIComponent(who().user)}` : ""}`, marked(each.title), marked(each.quote ?? "")))));
   }

@@ -30,7 +30,7 @@ export async function thread(context) {
 
 async function found(id, signal) {
   try {
-    return await get(path`/threads/${id}`, undefined, signal);
+    return await get(path`/threads/${id}`, { first: true }, signal);
   } catch (error) {
     if (error.status === 404) return null;
     throw error;
@@ -112,13 +112,21 @@ class Page {
     this.wide = tabs("About this thread", names, "timeline", (key) => this.choose(key), this.panel.id);
     this.narrow = tabs("Parts of this thread", { chat: "Chat", ...names }, "chat", (key) => this.choose(key), this.panel.id);
     this.narrow.element.classList.add("only-narrow");
-    this.title = make("h1.cut", {}, this.detail?.title ?? this.id);
+    this.title = make("h1.cut", { dir: "auto" });
+    this.showTitle();
     this.root = make("div.thread", { "data-showing": "chat" },
       make("header", {}, make("div.row.apart.near", {}, this.title, this.badges), this.notice),
       this.narrow.element, this.conversation.element,
       make("aside.side", { "aria-label": "Timeline, runs and more" }, this.wide.element, this.panel));
     put(this.panel, make("p.quiet", {}, this.incognito ? "An incognito chat has no timeline: nothing of it is kept." : "There is a timeline once something was said."));
     put(this.place, this.root);
+  }
+
+  /** The title of the thread, or else its first message in a line, or else its id. */
+  showTitle() {
+    const name = this.detail?.title ?? this.detail?.first ?? this.id;
+    put(this.title, name);
+    document.title = `${name} · Clew Studio`;
   }
 
   chooseLog() {
@@ -189,7 +197,8 @@ class Page {
   /** Read the status of the thread again. */
   async refresh() {
     const before = this.detail;
-    this.detail = await get(path`/threads/${this.id}`, undefined, this.signal);
+    this.detail = await get(path`/threads/${this.id}`, { first: true }, this.signal);
+    this.showTitle();
     if (!before) {
       history.replaceState({}, "");
       this.fillPanel(this.showing ?? "timeline");
