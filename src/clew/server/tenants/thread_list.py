@@ -66,7 +66,7 @@ def _is_match(summary: ThreadSummary, search: str) -> bool:
 
 
 class ThreadTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list says of a thread: its first message, if it has no title, and its last text."""
+    """The texts of a thread for a list: its first message, if it has no title, and its last text."""
 
     first: str | None = None
     last: str | None = None
