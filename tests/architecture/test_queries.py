@@ -90,6 +90,13 @@ ONLY_POSTGRES = {
         "index",
         "claim",
     ],
+    "texts of running answers are rows, where a file has others beside it": [
+        "begin_provisional",
+        "extend_provisional",
+        "provisional",
+        "provisional_headers",
+        "drop_provisional",
+    ],
     "a pragma tells of commits": ["seen"],
     "a file is used by one machine, which has a clock": ["server_time"],
     "a server is vacuumed, unless somebody keeps removed rows alive": ["moment", "holding", "vacuum"],

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.api.events import StreamEvent
 from clew.client import AsyncClient
-from clew.core.errors import ModeRefused
+from clew.core.errors import ModeRefused, ThreadNotFound
 from clew.runtime.records.episodes import request_end
 from clew.server.settings import ServerSettings
 from tests.cli.commands.test_serve import command, free_port
@@ -88,7 +88,60 @@ async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
 
     texts = [event.data["message"]["content"] for event in events if event.type == "message"]
     assert [text for text in texts if text.startswith("turn")] == [f"turn {number}" for number in range(4)]
-    assert len({event.id for event in events}) == len(events)
+    ids = [id for id, _ in durable(events)]
+    assert len(set(ids)) == len(ids)
+
+
+def joined_text(events: list[StreamEvent]) -> str:
+    """The live text, if every piece of it begins where the one before it ends."""
+    text = ""
+    for event in events:
+        if event.type == "text":
+            assert event.data.get("offset", 0) == len(text)
+            text += event.data["text"]
+    return text
+
+
+@pytest.mark.promise("B-17", "B-09")
+async def test_a_follower_at_another_process_reads_an_answer_while_it_is_given(shared_url: str) -> None:
+    with process(shared_url, 0.1) as (_, one), process(shared_url, 0.0) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        events: list[StreamEvent] = []
+        async with client_at(one) as alice, client_at(other) as follower:
+            turn = asyncio.create_task(alice.run_turn("t", "hi"))
+            await until(lambda: _is_there(follower))
+            await _hear(follower, events, 1)
+            await turn
+
+    texts = [event for event in events if event.type == "text"]
+    assert "".join(WORDS).startswith(joined_text(events))
+    assert len(texts) > 1
+    assert [event.type for event in events if event.type != "text"][-2:] == ["message", "run_finished"]
+
+
+@pytest.mark.promise("B-17", "B-09")
+async def test_a_turn_that_is_sent_again_gets_its_text_from_the_beginning(shared_url: str) -> None:
+    with process(shared_url, 0.1) as (_, one), process(shared_url, 0.0) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        async with client_at(one) as alice, client_at(other) as again:
+            first = alice.stream_turn("t", "hi", key="k")
+            async for event in first:
+                if event.type == "text" and event.data["text"] == WORDS[4]:
+                    break
+            await first.aclose()  # type: ignore[attr-defined]  # it is a generator
+            events = [event async for event in again.stream_turn("t", "hi", key="k")]
+
+    messages = [event.data["message"]["content"] for event in events if event.type == "message"]
+    assert joined_text(events).startswith(WORDS[0])
+    assert messages == ["hi", "".join(WORDS)]
+
+
+async def _is_there(client: AsyncClient) -> bool:
+    try:
+        await client.thread("t")
+    except ThreadNotFound:
+        return False
+    return True
 
 
 async def _hear(client: AsyncClient, events: list[StreamEvent], runs: int) -> None:

@@ -1,14 +1,14 @@
 """The interface of a store. It answers questions, applies writes and reports; it decides nothing."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from clew.core.erasure.receipts import FileSelection
 from clew.core.log.commit import Plan, Planner
 from clew.core.log.rows import StoreRead
-from clew.core.values import Job, Limits, Scope
+from clew.core.values import Job, Limits, ProvisionalText, Scope
 
 T = TypeVar("T")
 
@@ -96,6 +96,44 @@ class Store(Protocol):
     async def close(self) -> None:
         """Give back what this store opened. Calls under way end first."""
         ...
+
+
+class ProvisionalTexts(Protocol):
+    """The texts of running answers, one a thread, apart from the log.
+
+    Nothing waits for a disk: they outlive the process that wrote them, and need not outlive the machine. What
+    is not of the scope is not there.
+    """
+
+    async def begin(self, scope: Scope, text: ProvisionalText, most: int) -> bool:
+        """Keep a text in place of the one that its thread has.
+
+        Return False if it is not kept: there are as many others as there may be.
+        """
+        ...
+
+    async def extend(self, scope: Scope, text: ProvisionalText, part: bytes) -> bool:
+        """Add a part to a text; return False if it is no longer there."""
+        ...
+
+    async def read(self, scope: Scope, thread: str) -> ProvisionalText | None:
+        """The text of a thread, if it has one."""
+        ...
+
+    async def headers(self, scope: Scope) -> list[ProvisionalText]:
+        """Every text, without its parts."""
+        ...
+
+    async def drop(self, scope: Scope, thread: str, text: ProvisionalText | None = None) -> bool:
+        """Drop the text of a thread, or only a given one; return whether there was one."""
+        ...
+
+
+@runtime_checkable
+class KeepsProvisionalTexts(Protocol):
+    """A store that keeps the texts of running answers. Those that do not are stores all the same."""
+
+    provisional: ProvisionalTexts
 
 
 class OwnedFile(msgspec.Struct, frozen=True, kw_only=True):

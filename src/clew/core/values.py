@@ -288,6 +288,27 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class ProvisionalText(msgspec.Struct, frozen=True, kw_only=True):
+    """The text so far of an answer that is not committed yet. It is kept apart from the log.
+
+    ``version`` is the one of the thread that the answer follows: once its run has committed another, the text
+    is void. ``parts`` are as they were written, in order; a store does not look into them.
+    """
+
+    thread: Id
+    owner: Id | None
+    run: Id
+    version: int
+    step: int
+    attempt: int
+    parts: tuple[bytes, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name of the answer: a thread has each once."""
+        return f"{self.run}.{self.version}.{self.step}.{self.attempt}"
+
+
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """A place with the searched words."""
 

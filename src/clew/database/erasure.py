@@ -40,6 +40,7 @@ from clew.core.log.rows import Advance, AskThread, EraseParts, StoreRead, ask
 from clew.core.ports import Files, Store
 from clew.core.values import Item, ItemQuery, Scope, Window
 from clew.database import archive_files
+from clew.database.provisional import drop_texts_of_gone, drop_thread_texts
 from clew.database.verify import Verdict
 
 
@@ -132,6 +133,7 @@ class ErasureFiles:
         )
 
 
+RUNNING_TEXTS = "texts of running answers"
 PASSES = 20
 """The most passes over what was written meanwhile."""
 STILL_WRITING = "others go on writing; erase again once they have stopped"
@@ -178,12 +180,15 @@ async def erase_subject(
         receipt = msgspec.structs.replace(receipt, counts=add_counts(receipt.counts, counts))
         if not counts:
             break
+    # After the threads: a turn at work on one that is gone keeps no more of its text.
+    text_count = await drop_texts_of_gone(store, scope, subject.owner if subject.is_owner else None)
     # Archives of the threads lie beside the database, and hold the same words.
     sweep = await archive_files.sweep_archives(await _archive_directory(store), subject)
-    notify({"archives": sweep.count} if sweep.count else {})
-    receipt = msgspec.structs.replace(
-        receipt, counts=add_counts(receipt.counts, {"archives": sweep.count} if sweep.count else {})
-    )
+    for name, count in {RUNNING_TEXTS: text_count, "archives": sweep.count}.items():
+        notify({name: count} if count else {})
+        receipt = msgspec.structs.replace(
+            receipt, counts=add_counts(receipt.counts, {name: count} if count else {})
+        )
     reasons = [*sweep.reasons, *([STILL_WRITING] if counts else [])]
     if await store.read(scope, erasure_subject.read_damaged_count(subject)):
         reasons.append(DAMAGED_THREAD)
@@ -215,6 +220,8 @@ async def erase_parts(
                 raise
     erasure_files = ErasureFiles(store, scope, files)
     await erasure_files.remove_manifests(thread, await _read_receipt(store, scope, id))
+    # An answer that is being written may repeat what was erased.
+    await drop_thread_texts(store, scope, await store.read(scope, read_family(thread)))
     reasons = await archive_files.archives_with_thread(await _archive_directory(store), thread)
     return await _finish_receipt(
         store, scope, await _read_receipt(store, scope, id), reasons, erasure_files.beyond

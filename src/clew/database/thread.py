@@ -29,6 +29,7 @@ from clew.core.values import (
 )
 from clew.database.erasure import erase_parts
 from clew.database.log import Log
+from clew.database.provisional import drop_thread_texts
 from clew.database.verify import Verdict, verify_thread
 
 T = TypeVar("T")
@@ -155,6 +156,7 @@ class Thread:
         """
         expected = expectation(expect)
         await self._store.change(self._scope, lambda context: lineage.plan_delete(self.id, expected))
+        await drop_thread_texts(self._store, self._scope, [self.id])
         if self._files is not None:
             await self._files.remove_thread(self._scope.tenant, self.id)
 

@@ -20,6 +20,7 @@ from clew.runtime.context import MemoryMode
 from clew.runtime.records.episodes import VOICE, active_episode, finalize_nothing
 from clew.runtime.records.feedback import FEEDBACK
 from clew.runtime.settings import Settings
+from clew.runtime.turn.live_text import LiveTexts
 from clew.stores.memory import MemoryStore
 
 SHARED_STORES = ("postgres",)
@@ -160,6 +161,7 @@ class Placements:
             memory_store=db.records,
             record_backend=db.records,
             finalize=finalize_nothing,
+            live_texts=LiveTexts(longest=0),  # of what is said incognito no text is kept anywhere
         )
         return Placement(db=db, settings=settings)
 

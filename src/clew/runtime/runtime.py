@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Generic, Self, cast
 
@@ -20,6 +20,7 @@ from clew.runtime.execution.scheduler import Scheduler
 from clew.runtime.execution.start import BusyPolicy, log_reader, turn_request
 from clew.runtime.maintenance.cancel import cancel_elsewhere, is_visible
 from clew.runtime.maintenance.idle import compact_idle_thread
+from clew.runtime.maintenance.leftover_texts import drop_leftover_texts
 from clew.runtime.maintenance.rewind import ANY_VERSION, rewind_thread
 from clew.runtime.maintenance.sweeper import Sweeper, end_episodes
 from clew.runtime.model.messages import Message
@@ -47,7 +48,9 @@ from clew.runtime.telemetry.telemetry import Telemetry
 from clew.runtime.tools.tool import Tool, ToolFunction
 from clew.runtime.turn.approvals import Decisions
 from clew.runtime.turn.draft import Draft
+from clew.runtime.turn.live_text import LiveTexts
 from clew.runtime.turn.result import Output, TurnResult
+from clew.runtime.turn.thread_events import ThreadEvents
 
 CLOSE_SECONDS = 10.0
 """The time that a close tries to write pending records for, unless sessions have a deadline of their own."""
@@ -108,6 +111,7 @@ class Runtime(Generic[Shape, Output]):
             memory_store=db.records,
             record_backend=db.records,
             make_context=make_context,
+            live_texts=LiveTexts(config.provisional_bytes),
             clock=config.clock or db.store.now,
             new_id=config.new_id or run_id_source(),
             telemetry=Telemetry(config.telemetry),
@@ -125,6 +129,7 @@ class Runtime(Generic[Shape, Output]):
             ),
             chores=[
                 settings.pending_records.write,
+                lambda: drop_leftover_texts(db),
                 lambda: end_lost_calls(db, settings.clock(), settings.refusals, agent=settings.agent),
                 lambda: self._placements.drop_idle(self._scheduler.is_busy),
             ],
@@ -312,14 +317,22 @@ class Runtime(Generic[Shape, Output]):
         return await cancel_elsewhere(placement.db, thread, placement.settings)
 
     async def events(
-        self, thread: Id, *, after: Mark | None = None, user: Id | None = None
+        self, thread: Id, *, after: Mark | None = None, user: Id | None = None, live: bool = False
     ) -> AsyncIterator[Event]:
         """The durable events of a thread as they commit, from the one after a mark on, or from now.
 
-        They are read from the log: every process gives the same events, each once.
+        They are read from the log: every process gives the same events, each once. With ``live`` the text of
+        an answer that is being given comes behind them, from its beginning on and as it grows, in whatever
+        process that is; when the answer is committed, its message follows.
         """
-        db_thread = self.thread(thread, user=user)
+        placement = self._placements.of(thread, user)
+        db_thread = placement.db.thread(thread)
         mark = ((await db_thread.head()).version, AFTER_LAST_EVENT) if after is None else after
+        if live and placement.settings.live_texts.longest:
+            follower = ThreadEvents(placement.db, thread, placement.settings.live_texts, mark)
+            async with aclosing(follower.events()) as events:
+                async for event in events:
+                    yield event
         async for change in db_thread.watch(after=max(mark[0] - 1, 0)):
             for event in events_of(change):
                 if event.mark is not None and event.mark > mark:

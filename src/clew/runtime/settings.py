@@ -31,6 +31,7 @@ from clew.runtime.state.schema import Schema
 from clew.runtime.state.upgrades import Upgrade, check_upgrades
 from clew.runtime.telemetry.scope import TelemetryScope
 from clew.runtime.telemetry.telemetry import Telemetry, TelemetryConfig
+from clew.runtime.turn.live_text import LONGEST_TEXT, LiveTexts
 from clew.runtime.turn.result import check_output
 
 
@@ -114,11 +115,12 @@ class RuntimeConfig:
     With ``memory``, the instructions of a turn say what is remembered: rules, facts, arcs and what was said
     earlier. It is off unless it is given; an agent that recalls by itself takes its settings from there.
     ``prices`` are those of models by name, for the cost of runs. ``pinned`` says that every request for a
-    thread reaches this process, without which no thread can be incognito. ``clock`` gives the time in
-    milliseconds, the store's unless another is given; ``new_id`` gives ids of runs. ``on_turn_end`` is called
-    with the thread and the state of every turn whose stages have ended, while that still has the fields that
-    are gone with the turn; what it raises ends the run as an error of a stage does. ``telemetry`` says what
-    spans may hold, where the program has set up OpenTelemetry.
+    thread reaches this process, without which no thread can be incognito. ``provisional_bytes`` is how much
+    of the text of a running answer is kept until it is committed, for who reconnects meanwhile; 0 keeps none.
+    ``clock`` gives the time in milliseconds, the store's unless another is given; ``new_id`` gives ids of
+    runs. ``on_turn_end`` is called with the thread and the state of every turn whose stages have ended, while
+    that still has the fields that are gone with the turn; what it raises ends the run as an error of a stage
+    does. ``telemetry`` says what spans may hold, where the program has set up OpenTelemetry.
     """
 
     state: StateConfig = StateConfig()
@@ -131,6 +133,7 @@ class RuntimeConfig:
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     prices: Mapping[str, Price] = field(default_factory=dict)
     pinned: bool = True
+    provisional_bytes: Count = LONGEST_TEXT
     clock: Callable[[], int] | None = None
     new_id: Callable[[], str] | None = None
     on_turn_end: Callable[[str, Any], None] | None = None
@@ -165,6 +168,7 @@ class Settings:
     make_context: MakeContext = plain_context
     pending_records: PendingRecords = field(default_factory=PendingRecords)
     refusals: Refusals = field(default_factory=Refusals)
+    live_texts: LiveTexts = field(default_factory=LiveTexts)
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = field(default_factory=run_id_source)
     telemetry: Telemetry = field(default_factory=Telemetry)

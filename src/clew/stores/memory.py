@@ -76,6 +76,7 @@ from clew.core.ports import ScrubResult, StoreReport
 from clew.core.text.words import words
 from clew.core.values import Job, Limits, Record, Scope, SearchHit
 from clew.stores.memory_rows import TenantRows, ThreadRows
+from clew.stores.memory_texts import MemoryTexts
 from clew.stores.watch import ChangeWaiters
 
 T = TypeVar("T")
@@ -557,6 +558,7 @@ class MemoryStore:
         self._waiters = ChangeWaiters()
         self._last_key = 0
         self._closed = False
+        self.provisional = MemoryTexts()
 
     async def read(self, scope: Scope, read: StoreRead[T]) -> T:
         """The result of a reading."""
@@ -613,6 +615,7 @@ class MemoryStore:
         """Forget everything."""
         self._closed = True
         self._tenants.clear()
+        self.provisional.clear()
         self._waiters.wake_all()
 
     def _tenant(self, scope: Scope) -> TenantRows:

@@ -26,6 +26,7 @@ from clew.testing.contracts.keys import IdempotencyContract
 from clew.testing.contracts.machines import MachineContract
 from clew.testing.contracts.ops import OpsContract
 from clew.testing.contracts.part_erasure import PartErasingContract
+from clew.testing.contracts.provisional import ProvisionalContract
 from clew.testing.contracts.records import CommitContract, RecordsContract
 from clew.testing.contracts.scopes import ListContract, ScopeContract
 from clew.testing.contracts.search import SearchContract
@@ -62,6 +63,7 @@ class StoreContract(
     HoldContract,
     RetentionContract,
     WatchContract,
+    ProvisionalContract,
     SharingContract,
     MachineContract,
 ):

@@ -35,6 +35,9 @@ DROP FUNCTION clew.within, clew.asked, clew.find_words, clew.words, clew.word_co
     clew.term_counts, clew.count_terms, clew.text_count, clew.count_texts;
 DROP INDEX clew.texts_owner;
 DROP TABLE clew.vectors;
+DROP FUNCTION clew.begin_provisional, clew.extend_provisional, clew.provisional, clew.provisional_headers,
+    clew.drop_provisional;
+DROP TABLE clew.provisional;
 DROP FUNCTION clew.index_vector() CASCADE;
 DROP FUNCTION clew.signs_of, clew.find_vectors, clew.nearest, clew.add_vector_indexes;
 CREATE FUNCTION clew.claim(text, text, text[], bigint, bigint, bigint, bytea)

@@ -11,7 +11,8 @@ import pytest
 from psycopg import sql
 
 import clew
-from clew.core.values import Enqueue, Job, Put, Record, Scope
+from clew.core.values import Enqueue, Job, ProvisionalText, Put, Record, Scope
+from clew.database.provisional import provisional_texts
 from clew.database.search import index_threads
 from clew.stores.postgres.store import PostgresStore
 from clew.testing.contracts.vectors import vector_record
@@ -116,6 +117,12 @@ async def fill_for(db: clew.Database, user: str) -> None:
     record = Record(kind="fact", id=f"of {user}", body={}, tags=("tag",))
     vector = vector_record(f"vector of {user}", VECTOR, owner=user)
     await db.commit([Put(record=record), Put(record=vector), Enqueue(job=Job(id=f"job of {user}", kind="k"))])
+    text = ProvisionalText(
+        thread=f"{user}-s1", owner=user, run="run", version=3, step=1, attempt=1, parts=(b"secret",)
+    )
+    texts = provisional_texts(db.store)
+    assert texts is not None
+    await texts.begin(Scope(tenant=db.tenant, user=user), text, 10)
 
 
 @pytest.fixture
@@ -170,7 +177,7 @@ class TestSchema:
         with psycopg.connect(postgres_database.url) as admin:
             every, secure = admin.execute(TABLES).fetchall(), admin.execute(SECURE_TABLES).fetchall()
 
-        assert len(every) == 16
+        assert len(every) == 17
         assert secure == every
 
     def test_the_tenant_comes_first_in_every_key(self, postgres_database: PostgresDatabase) -> None:

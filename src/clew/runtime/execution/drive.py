@@ -33,6 +33,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
     Raises:
         ClewError: The turn failed; its end says so, unless the store failed too.
     """
+    recorder = settings.live_texts.start(start.journal)
     turn = Turn(
         start.draft,
         start.journal,
@@ -41,6 +42,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
         clock=settings.clock,
         deadlines=settings.config.deadlines,
         prices=settings.config.prices,
+        recorder=recorder,
     )
     current_scope().begin_run(turn.id)
     turn.own_calls |= start.own_calls
@@ -67,6 +69,7 @@ async def drive_turn(start: StartedTurn, settings: Settings, emit: Callable[[Eve
         )
     finally:
         start.journal.hand_over_records(settings.pending_records)
+        await settings.live_texts.end(start.journal, recorder)
 
 
 async def _drive(turn: Turn, start: StartedTurn, settings: Settings, lease: Lease) -> TurnResult:

@@ -58,6 +58,11 @@ class Journal(ABC):
         self._records: list[Record] = []
         self._record_count = 0
 
+    @property
+    def owner(self) -> str | None:
+        """The owner of what it writes."""
+        return self._owner
+
     @abstractmethod
     def update_episode(self, *, candidates: Sequence[JSON] = (), level: int = 0) -> None:
         """Keep with the episode what a turn noticed, with the next commit."""

@@ -27,6 +27,7 @@ from clew.runtime.state.run_state import RunState, safe_reply_op
 from clew.runtime.telemetry.scope import current_scope
 from clew.runtime.turn.draft import Delta, Draft
 from clew.runtime.turn.journal import Journal
+from clew.runtime.turn.live_text import TextRecorder
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class Turn:
         deadlines: Deadlines,
         clock: Callable[[], int] = now_ms,
         prices: Mapping[str, Price] | None = None,
+        recorder: TextRecorder | None = None,
     ) -> None:
         self.draft = draft
         self.trace: list[str] = []
@@ -56,6 +58,7 @@ class Turn:
         self._emit = emit
         self._clock = clock
         self._prices = prices or {}
+        self._recorder = recorder
         self._step = 0
         self._model_calls = 0
         self.unfinished_text = ""
@@ -202,7 +205,7 @@ class Turn:
         def on_text(text: str, attempt: int) -> None:
             if not quiet:
                 before = texts.get(attempt, "")
-                self.notify(TextDelta(text=text, step=number, attempt=attempt, offset=len(before)))
+                self._send_text(TextDelta(text=text, step=number, attempt=attempt, offset=len(before)))
                 texts[attempt] = before + text
                 self.unfinished_text = "" if unchecked else texts[attempt]
 
@@ -228,6 +231,11 @@ class Turn:
             self.unfinished_text = ""
             raise
         self.unfinished_text = ""
+
+    def _send_text(self, delta: TextDelta) -> None:
+        if self._recorder is not None:
+            self._recorder.add(delta)
+        self.notify(delta)
 
     async def fill(self, model: Model | None, request: ModelRequest, kind: type[T]) -> T:
         """Ask a model for an answer of a type."""
@@ -294,7 +302,10 @@ class Turn:
         await self._commit(RUN_FINISHED, ending)
 
     async def _commit(self, reason: str, ending: Ending | None) -> None:
-        for change in await self._journal.commit(self.draft, reason, ending):
+        changes = await self._journal.commit(self.draft, reason, ending)
+        if changes:
+            self._forget_text()
+        for change in changes:
             self.notify_of(change)
 
     async def append_change(self, change: Changeset) -> Changeset:
@@ -304,8 +315,13 @@ class Turn:
             VersionConflict: Another writer was faster; nothing was changed.
         """
         committed_change = await self._journal.append(change)
+        self._forget_text()
         self.notify_of(committed_change)
         return committed_change
+
+    def _forget_text(self) -> None:
+        if self._recorder is not None:
+            self._recorder.forget()
 
     def __repr__(self) -> str:
         return f"Turn({self.id!r} of {self.thread!r})"

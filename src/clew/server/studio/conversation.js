@@ -242,8 +242,8 @@ export class Conversation {
     if (label && !this.live) this.say(`${label}…`);
   }
 
-  /** Some more of an answer that is not durable yet; another attempt begins anew. */
-  grow({ text, step, attempt }) {
+  /** Some more of an answer that is not durable yet, put where it belongs; another attempt begins anew. */
+  grow({ text, step, attempt, offset = 0 }) {
     const name = `${step}.${attempt ?? 1}`;
     if (this.live?.name !== name) {
       this.dropLive();
@@ -252,7 +252,8 @@ export class Conversation {
       this.live = { name, said, text: "", element: make("div.message.assistant.live", {}, said) };
       this.tail.append(this.live.element);
     }
-    this.live.text += text;
+    // Counted in characters, not in halves of them. What comes again after a reconnect takes its own place.
+    this.live.text = [...this.live.text].slice(0, offset).join("") + text;
     put(this.live.said, prose(this.live.text));
   }
 

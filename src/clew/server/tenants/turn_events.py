@@ -49,8 +49,8 @@ def stream_event(event: Event) -> StreamEvent:
 async def thread_events(
     runtime: Runtime[Any, Any], thread: str, user: str | None, after: Mark | None, run: str | None
 ) -> AsyncIterator[StreamEvent]:
-    """Iterate over the durable events of a thread as they commit; with a run, until that run has ended."""
-    async with aclosing(runtime.events(thread, after=after, user=user)) as events:  # type: ignore[type-var]  # a generator
+    """Iterate over the events of a thread as they come; with a run, until that run has ended."""
+    async with aclosing(runtime.events(thread, after=after, user=user, live=True)) as events:  # type: ignore[type-var]  # a generator
         async for event in events:
             yield stream_event(event)
             if run is not None and isinstance(event, RunFinished) and event.run == run:
@@ -160,7 +160,7 @@ async def _queue_log_events(
 ) -> None:
     """Put the events of the log into a queue."""
     with suppress(ThreadNotFound):
-        async for event in runtime.events(thread, after=mark, user=user):
+        async for event in runtime.events(thread, after=mark, user=user, live=True):
             queue.put_nowait(event)
 
 

@@ -261,6 +261,29 @@ FROM clew.claim(
     %b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea
 )
 
+-- name: begin_provisional
+SELECT clew.begin_provisional(
+    %b::text, %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bytea[], %b::bigint
+)
+
+-- name: extend_provisional
+SELECT clew.extend_provisional(
+    %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bytea
+)
+
+-- name: provisional
+SELECT thread, owner, run, version, step, attempt, parts
+FROM clew.provisional(%b::text, %b::text, %b::text)
+
+-- name: provisional_headers
+SELECT thread, owner, run, version, step, attempt
+FROM clew.provisional_headers(%b::text, %b::text)
+
+-- name: drop_provisional
+SELECT clew.drop_provisional(
+    %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint
+)
+
 -- name: server_time
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 
@@ -318,7 +341,7 @@ SELECT (SELECT count(*) FROM pg_stat_activity, past
 -- name: vacuum
 VACUUM clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.unindexed, clew.texts, clew.vectors
+    clew.jobs, clew.unindexed, clew.texts, clew.vectors, clew.provisional
 
 -- A dump shows the moment of a snapshot; the heads that go with it are read in the transaction that exports it.
 -- name: export_snapshot
@@ -340,7 +363,7 @@ SET LOCAL lock_timeout = '10s'
 -- name: lock_tables
 LOCK TABLE clew.threads, clew.thread_ids, clew.listing, clew.forks, clew.changesets,
     clew.items, clew.cuts, clew.anchors, clew.keys, clew.records, clew.record_tags,
-    clew.jobs, clew.unindexed, clew.texts, clew.vectors IN EXCLUSIVE MODE
+    clew.jobs, clew.unindexed, clew.texts, clew.vectors, clew.provisional IN EXCLUSIVE MODE
 
 -- name: put_schema_aside
 ALTER SCHEMA clew RENAME TO clew_replaced

@@ -24,7 +24,7 @@ from clew.core.log.owners import hidden_conflict
 from clew.core.log.rows import Advance, Ask, AskThread, StoreRead, StoreWrite, ask, run_read_async
 from clew.core.ports import ScrubResult, StoreReport
 from clew.core.values import Job, Limits, Scope
-from clew.stores.postgres.answers import Row, job_of, query_of
+from clew.stores.postgres.answers import Row, Values, job_of, query_of
 from clew.stores.postgres.arrays import TextArray
 from clew.stores.postgres.batches import Batches, ThreadLocks
 from clew.stores.postgres.clock import ServerClock
@@ -36,6 +36,7 @@ from clew.stores.postgres.connections import (
 )
 from clew.stores.postgres.errors import STORE, ConnectionLost, StaleWrite, ThreadGone, TryAgain
 from clew.stores.postgres.pool import Pool, parse_url
+from clew.stores.postgres.provisional_rows import ProvisionalRows
 from clew.stores.postgres.row_writes import append_values, batch_append_values, calls_of
 from clew.stores.postgres.schema import NEWEST, ensure_schema
 from clew.stores.postgres.vacuum import scrub_tables
@@ -89,6 +90,7 @@ class PostgresStore:
         self._closing: asyncio.Future[None] | None = None
         self._calls = 0
         self._idle = asyncio.Event()
+        self.provisional = ProvisionalRows(self._fetch_named, self._fetch_once)
 
     @classmethod
     async def open(cls, url: str, *, limits: Limits | None = None) -> Self:
@@ -268,6 +270,19 @@ class PostgresStore:
         self._begin_call()
         try:
             return await self._fetch_with_retry(fetch)
+        finally:
+            self._end_call()
+
+    async def _fetch_named(self, name: str, values: Values) -> list[Row]:
+        return await self._fetch_if_open(lambda: self._connections.fetch(name, values))
+
+    async def _fetch_once(self, name: str, values: Values) -> list[Row]:
+        """The rows of a query that must not be sent twice."""
+        self._begin_call()
+        try:
+            return await self._connections.fetch(name, values)
+        except (TryAgain, ConnectionLost) as error:
+            raise StoreUnavailable(problem=str(error)) from error
         finally:
             self._end_call()
 

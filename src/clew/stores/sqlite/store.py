@@ -31,6 +31,7 @@ from clew.stores.sqlite.connection import (
 )
 from clew.stores.sqlite.loop_limits import LoopShare
 from clew.stores.sqlite.open_file import OpenFile
+from clew.stores.sqlite.provisional_files import ProvisionalFiles
 from clew.stores.sqlite.readers import Readers
 from clew.stores.sqlite.vacuum import BEYOND, scrub
 from clew.stores.sqlite.wal import refuse_orphan
@@ -71,6 +72,7 @@ class SqliteStore:
         self._logs = LogKeys()
         self._process = OwningProcess()
         self._file = OpenFile(self._file_path)
+        self.provisional = ProvisionalFiles(self._file_path)
         share = LoopShare()
         self._writer = Writer(
             self._connect_and_prepare,
