@@ -21,8 +21,10 @@ from clew.cli.app import run
 from clew.cli.backup import files
 from clew.cli.command import new_call
 from clew.cli.commands import backup as commands_backup
-from clew.core.values import Enqueue, Job, Put, Record
+from clew.core.values import Enqueue, Job, ProvisionalText, Put, Record, Scope
+from clew.database.provisional import provisional_texts
 from clew.stores.sqlite import store as sqlite_store
+from clew.testing.contracts.provisional import provisional_text
 from tests.support.shared_postgres import PostgresDatabase
 
 Command = Callable[..., tuple[int, Any]]
@@ -136,6 +138,24 @@ def test_a_database_without_a_default_tenant_is_backed_up_and_restored(
         (head["tenant"], head["hash"]) for head in backup_result["threads"]
     ]
     assert medium.texts(medium.other) == medium.texts(medium.url)
+
+
+@pytest.mark.promise("B-17", "F-14")
+def test_a_backup_holds_no_text_of_a_running_answer(medium: Medium, tmp_path: Path, command: Command) -> None:
+    async def texts_at(url: str, *, begin: bool) -> list[ProvisionalText]:
+        async with clew.open(url) as db:
+            texts = provisional_texts(db.store)
+            assert texts is not None
+            if begin:
+                await texts.begin(Scope(), provisional_text(b"not whole yet"), 10)
+            return await texts.headers(Scope())
+
+    before = asyncio.run(texts_at(medium.url, begin=True))
+    command("backup", tmp_path / "backup", "--db", medium.url)
+    command("restore", tmp_path / "backup", "--db", medium.other)
+
+    assert len(before) == 1
+    assert asyncio.run(texts_at(medium.other, begin=False)) == []
 
 
 @pytest.mark.promise("B-06")
