@@ -29,6 +29,7 @@ from clew.client.sessions import SessionMethods
 from clew.client.sse import ResumableStream
 from clew.client.threads import StoredStateMethods, ThreadMethods
 from clew.client.turns import TurnMethods
+from clew.client.usage import UsageMethods
 from clew.client.voice import VoiceMethods
 from clew.client.workbench import WorkbenchMethods
 from clew.core.arguments import check_methods
@@ -49,6 +50,7 @@ class ClientMethods(
     EventMethods,
     RunMethods,
     ApprovalMethods,
+    UsageMethods,
     SessionMethods,
     FeedbackMethods,
     ArchiveMethods,

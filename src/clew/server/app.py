@@ -61,6 +61,7 @@ from clew.server.routes.sessions import SESSION_ROUTES
 from clew.server.routes.studio import STUDIO_ROUTES, agent_files
 from clew.server.routes.threads import THREAD_ROUTES
 from clew.server.routes.turns import TURN_ROUTES
+from clew.server.routes.usage import USAGE_ROUTES
 from clew.server.routes.voice import VOICE_ROUTES
 from clew.server.routes.websocket import WEBSOCKET_ROUTES
 from clew.server.routes.workbench import WORKBENCH_ROUTES
@@ -81,6 +82,7 @@ ROUTES: list[HTTPRouteHandler] = [
     *EVENT_ROUTES,
     *RUN_ROUTES,
     *APPROVAL_ROUTES,
+    *USAGE_ROUTES,
     *EXPERIMENT_ROUTES,
     *SESSION_ROUTES,
     *FEEDBACK_ROUTES,

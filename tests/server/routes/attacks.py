@@ -169,6 +169,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         others=NOT_FOUND,
     ),
     ("GET", "/approvals"): Attack(ask=get("/approvals"), others=APART, cursor="taken"),
+    ("GET", "/usage"): Attack(ask=get("/usage"), others=APART),
     # Data sets and experiments.
     ("GET", "/datasets"): Attack(ask=get("/datasets"), others=APART, cursor="taken"),
     ("GET", "/datasets/{name:str}/examples"): Attack(

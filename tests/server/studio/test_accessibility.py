@@ -20,6 +20,7 @@ PAGES = {
     "a thread": "/studio/threads/trip-{user}",
     "an approval": "/studio/threads/invoice-{user}",
     "the inbox": "/studio/approvals",
+    "usage": "/studio/usage",
     "memory": "/studio/memory",
     "sessions": "/studio/sessions",
     "search": "/studio/search?q=castle",

@@ -16,7 +16,7 @@ from tests.server.studio.test_thread import say, thread_with_messages
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 API = "**/api/v1/**"
-PAGES = ["approvals", "memory", "sessions", "search?q=harbour", "experiments", "system", "threads"]
+PAGES = ["approvals", "memory", "sessions", "search?q=harbour", "experiments", "usage", "system", "threads"]
 
 
 def offline(page: Page) -> Locator:

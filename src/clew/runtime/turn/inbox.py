@@ -1,6 +1,6 @@
 """The inbox: the calls of a whole database that wait for a person, with their runs and threads."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -8,6 +8,7 @@ from clew.core.encoding import encode
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Record, RecordQuery
 from clew.database.database import Database
+from clew.database.records import record_pages
 from clew.runtime.records.runs import KIND, WAITING, Run, run_of
 from clew.runtime.state.call_state import Approval
 from clew.runtime.state.run_state import RunState
@@ -88,14 +89,10 @@ async def _waiting_runs(
 ) -> AsyncIterator[Record]:
     """The records of runs that wait, the newest first."""
     tags = (f"status:{WAITING}", *((f"thread:{thread}",) if thread is not None else ()))
-    while True:
-        query = RecordQuery(kind=KIND, tags=tags, newest=True, limit=RUNS_PER_READ, after=after)
-        records: Sequence[Record] = await db.records.find(query)
+    query = RecordQuery(kind=KIND, tags=tags, newest=True, limit=RUNS_PER_READ, after=after)
+    async for records in record_pages(db.records, query):
         for record in records:
             yield record
-        if len(records) < RUNS_PER_READ:
-            return
-        after = (records[-1].sort, records[-1].id)
 
 
 async def waiting_calls_of_run(db: Database, run: Run) -> list[WaitingCall]:

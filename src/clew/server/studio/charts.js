@@ -1,4 +1,4 @@
-// Numbers over time as small drawings, and the numbers themselves out of the text of /metrics.
+// Numbers over time as small drawings: lines and bars; and the numbers themselves out of the text of /metrics.
 
 import { draw, make, put } from "./dom.js";
 
@@ -78,4 +78,30 @@ export class Chart {
       points.length > 1 && draw("polygon.area", { points: `${points[0][0].toFixed(1)},${HEIGHT} ${line} ${points.at(-1)[0].toFixed(1)},${HEIGHT}` }),
       points.length > 1 && draw("polyline.line", { points: line }));
   }
+}
+
+const GAP = 0.2;
+
+/** Numbers of days as bars, one above the other where a day has several kinds; the table beside it has the same numbers. */
+export function bars(title, unit, days, kinds) {
+  const sums = days.map((day) => kinds.reduce((sum, [name]) => sum + day[name], 0));
+  const top = Math.max(1, ...sums);
+  const step = WIDTH / Math.max(days.length, 1);
+  const all = sums.reduce((sum, value) => sum + value, 0);
+  const drawing = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${unit(all)} in ${days.length} days, at most ${unit(Math.max(0, ...sums))} on one` },
+    draw("line.rule", { x1: 0, x2: WIDTH, y1: HEIGHT - 1, y2: HEIGHT - 1 }),
+    days.map((day, index) => column(day, kinds, unit, { x: (index + GAP / 2) * step, width: step * (1 - GAP), top })));
+  return make("figure.card.chart", {}, make("figcaption", {}, make("h2.minor", {}, title), make("span.now", {}, unit(all))),
+    drawing,
+    make("p.small.quiet.row.apart.near", {}, make("span", {}, days[0]?.name ?? ""), kinds.length > 1 && make("span", {}, kinds.map(([name, label]) => [make(`span.swatch.${name}`, { "aria-hidden": "true" }), ` ${label} `])), make("span", {}, days.at(-1)?.name ?? "")));
+}
+
+function column(day, kinds, unit, { x, width, top }) {
+  let y = HEIGHT - 1;
+  const parts = kinds.map(([name]) => {
+    const height = (day[name] / top) * (HEIGHT - 8);
+    y -= height;
+    return height > 0 && draw(`rect.${name}`, { x: x.toFixed(2), y: y.toFixed(2), width: width.toFixed(2), height: height.toFixed(2) });
+  });
+  return draw("g", {}, draw("title", {}, `${day.name}: ${kinds.map(([name, label]) => `${unit(day[name])}${label ? ` ${label}` : ""}`).join(", ")}`), parts);
 }

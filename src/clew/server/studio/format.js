@@ -29,6 +29,7 @@ export function date(milliseconds) {
 
 /** How long something took. */
 export function lasting(milliseconds) {
+  if (milliseconds > 0 && milliseconds < 0.5) return "< 1 ms";
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
   if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
   return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;

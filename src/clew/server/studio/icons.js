@@ -9,6 +9,7 @@ const PATHS = {
   sessions: "M12 7v5l3 2M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z",
   search: "M20 20l-4.500-4.500M11 18a7 7 0 1 1 0-14 7 7 0 0 1 0 14z",
   experiments: "M9 3h6M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3M8 15h8",
+  usage: "M4 20h16M7 20v-6M12 20V6M17 20v-9",
   system: "M3 12h4l3-8 4 16 3-8h4",
   person: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 21c1-4 4-6 8-6s7 2 8 6",
   theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",

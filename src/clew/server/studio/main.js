@@ -16,6 +16,7 @@ import { sessions } from "./pages/sessions.js";
 import { system } from "./pages/system.js";
 import { thread } from "./pages/thread.js";
 import { threads } from "./pages/threads.js";
+import { usage } from "./pages/usage.js";
 import { workbench } from "./pages/workbench.js";
 
 const TICK = 20_000;
@@ -29,6 +30,7 @@ const PAGES = {
   sessions: ["Sessions", sessions],
   search: ["Search", search],
   experiments: ["Experiments", experiments],
+  usage: ["Usage", usage],
   system: ["System", system],
 };
 
