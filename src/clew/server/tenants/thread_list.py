@@ -66,14 +66,14 @@ def _is_match(summary: ThreadSummary, search: str) -> bool:
 
 
 class ThreadTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """The texts of a thread for a list: its first message, if it has no title, and its last text."""
+    """The first message of a thread, if it has no title, and its last text."""
 
     first: str | None = None
     last: str | None = None
 
 
 async def thread_texts(db: Database, summary: ThreadSummary) -> ThreadTexts:
-    """Return what a list says of a thread."""
+    """Return the first and the last text of a thread."""
     first = await first_text(db, summary.id) if summary.title is None else None
     return ThreadTexts(first=first, last=await last_text(db, summary.id))
 
