@@ -22,7 +22,7 @@ from clew.core.errors import (
 from clew.core.items import user
 from clew.core.values import Item
 from clew.database.database import Database
-from clew.runtime.maintenance.rewind import RewindResult
+from clew.runtime.execution.rollback import RewindResult
 from clew.runtime.model.messages import Message
 from clew.runtime.model.protocol import ModelRequest
 from clew.runtime.respond.respond import respond
