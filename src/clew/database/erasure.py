@@ -40,7 +40,7 @@ from clew.core.log.rows import Advance, AskThread, EraseParts, StoreRead, ask
 from clew.core.ports import Files, Store
 from clew.core.values import Item, ItemQuery, Scope, Window
 from clew.database import archive_files
-from clew.database.provisional import drop_texts_of_gone, drop_thread_texts
+from clew.database.provisional import drop_subject_texts, drop_thread_texts
 from clew.database.verify import Verdict
 
 
@@ -170,6 +170,7 @@ async def erase_subject(
         return await _preview(store, scope, subject, files)
     receipt = await _open_receipt(store, scope, subject, files)
     erasure_files = ErasureFiles(store, scope, files)
+    threads = {*subject.threads, *await store.read(scope, erasure_subject.read_subject_threads(subject))}
     counts: Counts = {}
     # Until a pass finds nothing: others may go on writing while it is at work.
     for _ in range(PASSES):
@@ -181,14 +182,14 @@ async def erase_subject(
         if not counts:
             break
     # After the threads: a turn at work on one that is gone keeps no more of its text.
-    text_count = await drop_texts_of_gone(store, scope, subject.owner if subject.is_owner else None)
+    owner = subject.owner if subject.is_owner else None
+    text_count = await drop_subject_texts(store, scope, owner=owner, threads=threads)
     # Archives of the threads lie beside the database, and hold the same words.
     sweep = await archive_files.sweep_archives(await _archive_directory(store), subject)
-    for name, count in {RUNNING_TEXTS: text_count, "archives": sweep.count}.items():
-        notify({name: count} if count else {})
-        receipt = msgspec.structs.replace(
-            receipt, counts=add_counts(receipt.counts, {name: count} if count else {})
-        )
+    last_counts = {RUNNING_TEXTS: text_count, "archives": sweep.count}
+    last_counts = {name: count for name, count in last_counts.items() if count}
+    notify(last_counts)
+    receipt = msgspec.structs.replace(receipt, counts=add_counts(receipt.counts, last_counts))
     reasons = [*sweep.reasons, *([STILL_WRITING] if counts else [])]
     if await store.read(scope, erasure_subject.read_damaged_count(subject)):
         reasons.append(DAMAGED_THREAD)

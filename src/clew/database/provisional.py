@@ -4,7 +4,7 @@ What is written to a store goes through ``encode_part``, and what is read throug
 are sealed will be sealed and opened there, and nowhere else.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from clew.core.log.rows import AskThread, ask
 from clew.core.ports import KeepsProvisionalTexts, ProvisionalTexts, Store
@@ -37,13 +37,18 @@ async def drop_thread_texts(store: Store, scope: Scope, threads: Iterable[str]) 
             await texts.drop(scope, thread)
 
 
-async def drop_texts_of_gone(store: Store, scope: Scope, owner: str | None) -> int:
-    """Drop the texts of threads that are gone, and all of an owner; return how many there were."""
+async def drop_subject_texts(
+    store: Store, scope: Scope, *, owner: str | None, threads: Collection[str]
+) -> int:
+    """Drop the texts of an owner and of some threads, and return how many there were.
+
+    Those of threads that are gone go too: a fork may have been made, and erased, since the threads were read.
+    """
     texts = provisional_texts(store)
     count = 0
     for header in [] if texts is None else await texts.headers(scope):
         assert texts is not None
-        is_own = owner is not None and header.owner == owner
+        is_own = header.thread in threads or (owner is not None and header.owner == owner)
         if is_own or await store.read(scope, ask(AskThread(header.thread))) is None:
-            count += await texts.drop(scope, header.thread)
+            count += await texts.drop(scope, header.thread) and is_own
     return count

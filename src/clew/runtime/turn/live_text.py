@@ -8,16 +8,17 @@ and the message comes whole.
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import msgspec
 
 from clew.core.errors import ClewError
 from clew.core.log.rows import AskThread, ask
+from clew.core.ports import ProvisionalTexts
 from clew.core.values import ProvisionalText, Scope
 from clew.database.database import Database
 from clew.database.provisional import MOST_TEXTS, decode_parts, encode_part, provisional_texts
-from clew.runtime.records.events import TextDelta
 from clew.runtime.turn.journal import ThreadJournal
 
 log = logging.getLogger("clew")
@@ -38,15 +39,30 @@ class ReplayedAnswer:
 class RecordedAnswer:
     """An answer that a turn of this process is about to give."""
 
-    def __init__(self, header: ProvisionalText) -> None:
-        self.header = header
+    def __init__(self, journal: ThreadJournal, step: int, attempt: int) -> None:
+        self.step = step
+        self.attempt = attempt
         self.pieces: list[str] = []
-        self.length = 0
         self.size = 0
         self.is_full = False
         self.written_count = 0
         self.is_lost = False
         """True if the store does not have it any more, or never had: nothing more is written."""
+        self._journal = journal
+        self._version = journal.version
+
+    @cached_property
+    def header(self) -> ProvisionalText:
+        """What tells it from other answers. Most answers are over before anybody asks."""
+        run = self._journal.run
+        return ProvisionalText(
+            thread=run.thread,
+            owner=self._journal.owner,
+            run=run.id,
+            version=self._version,
+            step=self.step,
+            attempt=self.attempt,
+        )
 
 
 AnswerText: TypeAlias = ReplayedAnswer | RecordedAnswer
@@ -59,29 +75,30 @@ class TextRecorder:
         self.answer: RecordedAnswer | None = None
         self._journal = journal
         self._longest = longest
-        self._scope = Scope(tenant=journal.db.tenant, user=journal.db.user)
-        self._store = provisional_texts(journal.db.store)
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def add(self, delta: TextDelta) -> None:
-        """Record some more text. Of an answer that is longer than it may be, the rest is left out."""
+    def add(self, text: str, step: int, attempt: int, offset: int) -> None:
+        """Record some more text of a step and attempt, at an offset.
+
+        Of an answer that is longer than it may be, the rest is left out.
+        """
         answer = self.answer
-        name = (delta.step, delta.attempt)
-        if answer is None or (answer.header.step, answer.header.attempt) < name:
-            if delta.offset:
-                return  # its beginning was dropped by a commit in between
-            answer = self._begin(*name)
-        elif (answer.header.step, answer.header.attempt) > name or answer.is_full:
-            return  # of two answers at a time the newer one counts
-        answer.size += len(delta.text.encode("utf-8", "replace"))
-        answer.is_full = answer.size > self._longest
+        if answer is None or answer.attempt != attempt or answer.step != step:
+            # Of two answers at a time the newer one counts. One whose beginning was dropped is left out.
+            if offset or (answer is not None and (answer.step, answer.attempt) > (step, attempt)):
+                return
+            answer = self._begin(step, attempt)
         if answer.is_full:
             return
-        answer.pieces.append(delta.text)
-        answer.length += len(delta.text)
-        self._wake()
+        answer.size += len(text) if text.isascii() else len(encode_part(text))
+        if answer.size > self._longest:
+            answer.is_full = True
+            return
+        answer.pieces.append(text)
+        if self._waiters:
+            self._wake()
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._start_write)
 
@@ -115,50 +132,49 @@ class TextRecorder:
 
     def _begin(self, step: int, attempt: int) -> RecordedAnswer:
         self.forget()
-        self.answer = RecordedAnswer(
-            ProvisionalText(
-                thread=self._journal.run.thread,
-                owner=self._journal.owner,
-                run=self._journal.run.id,
-                version=self._journal.version,
-                step=step,
-                attempt=attempt,
-            )
-        )
+        self.answer = RecordedAnswer(self._journal, step, attempt)
         return self.answer
 
     def _start_write(self) -> None:
         self._timer = None
-        answer = self.answer
-        if answer is not None and self._store is not None and not answer.is_lost:
-            self._start(self._write(answer))
+        answer, store = self.answer, provisional_texts(self._journal.db.store)
+        if answer is not None and store is not None and not answer.is_lost:
+            self._start(self._write(answer, store))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Start some work on the store, after what was started before."""
         self._task = asyncio.get_running_loop().create_task(_run_after(self._task, work))
 
-    async def _write(self, answer: RecordedAnswer) -> None:
+    async def _write(self, answer: RecordedAnswer, store: ProvisionalTexts) -> None:
         """Write what the store does not have yet."""
-        store, first = self._store, answer.written_count
-        if store is None or answer.is_lost or answer is not self.answer:
+        if answer.is_lost or answer is not self.answer:
             return
+        first, answer.written_count = answer.written_count, len(answer.pieces)
         part = encode_part("".join(answer.pieces[first:]))
-        answer.written_count = len(answer.pieces)
         if first:
-            is_written = await store.extend(self._scope, answer.header, part)
+            answer.is_lost = not await store.extend(self._scope, answer.header, part)
         else:
-            text = msgspec.structs.replace(answer.header, parts=(part,))
-            is_written = await store.begin(self._scope, text, MOST_TEXTS)
-            # After it is written, not before: erasing removes the thread first, and then the texts.
-            thread = answer.header.thread
-            if is_written and await self._journal.db.store.read(self._scope, ask(AskThread(thread))) is None:
-                await store.drop(self._scope, thread, answer.header)
-                is_written = False
-        answer.is_lost = not is_written
+            answer.is_lost = not await self._write_first(answer.header, part, store)
+
+    async def _write_first(self, header: ProvisionalText, part: bytes, store: ProvisionalTexts) -> bool:
+        """Write the first part of an answer; return whether the store has it."""
+        text = msgspec.structs.replace(header, parts=(part,))
+        if not await store.begin(self._scope, text, MOST_TEXTS):
+            return False
+        # After it is written, not before: erasing removes the thread first, and then the texts.
+        if await self._journal.db.store.read(self._scope, ask(AskThread(header.thread))) is not None:
+            return True
+        await store.drop(self._scope, header.thread, header)
+        return False
 
     async def _drop(self, answer: RecordedAnswer) -> None:
-        if self._store is not None:
-            await self._store.drop(self._scope, answer.header.thread, answer.header)
+        store = provisional_texts(self._journal.db.store)
+        if store is not None:
+            await store.drop(self._scope, answer.header.thread, answer.header)
+
+    @property
+    def _scope(self) -> Scope:
+        return Scope(tenant=self._journal.db.tenant, user=self._journal.db.user)
 
 
 async def _run_after(previous: "asyncio.Task[None] | None", work: Coroutine[Any, Any, None]) -> None:

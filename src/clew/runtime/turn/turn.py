@@ -205,7 +205,7 @@ class Turn:
         def on_text(text: str, attempt: int) -> None:
             if not quiet:
                 before = texts.get(attempt, "")
-                self._send_text(TextDelta(text=text, step=number, attempt=attempt, offset=len(before)))
+                self._send_text(text, number, attempt, len(before))
                 texts[attempt] = before + text
                 self.unfinished_text = "" if unchecked else texts[attempt]
 
@@ -232,10 +232,11 @@ class Turn:
             raise
         self.unfinished_text = ""
 
-    def _send_text(self, delta: TextDelta) -> None:
+    def _send_text(self, text: str, step: int, attempt: int, offset: int) -> None:
         if self._recorder is not None:
-            self._recorder.add(delta)
-        self.notify(delta)
+            self._recorder.add(text, step, attempt, offset)
+        if self._emit is not ignore_event:
+            self._emit(TextDelta(run=self.id, text=text, step=step, attempt=attempt, offset=offset))
 
     async def fill(self, model: Model | None, request: ModelRequest, kind: type[T]) -> T:
         """Ask a model for an answer of a type."""
