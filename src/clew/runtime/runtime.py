@@ -1,6 +1,5 @@
 """The runtime: turns on threads that survive whatever happens to the process."""
 
-import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -283,12 +282,11 @@ class Runtime(Generic[Shape, Output]):
             parent=parent,
         )
         placement = self._placements.begin_turn(thread, user, mode)
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = self._scheduler.start_task(thread, self._scheduler.run(placement, request, events.put_nowait))
-        task.add_done_callback(lambda ended_task: events.put_nowait(None))
-        while (event := await events.get()) is not None:
-            yield event
-        await task
+        async with self._scheduler.stream(
+            thread, lambda emit: self._scheduler.run(placement, request, emit)
+        ) as events:
+            async for event in events:
+                yield event
 
     async def resume(
         self, thread: Id, decisions: Decisions | None = None, *, user: Id | None = None
@@ -305,6 +303,20 @@ class Runtime(Generic[Shape, Output]):
             self._placements.of(thread, user), thread, decisions or {}, ignore_event
         )
         return await self._scheduler.wait_for(self._scheduler.start_task(thread, work))
+
+    async def stream_resume(
+        self, thread: Id, decisions: Decisions | None = None, *, user: Id | None = None
+    ) -> AsyncIterator[Event]:
+        """Go on with a run and give its events as they come. Leaving the iterator does not end the run.
+
+        It takes and raises what ``resume`` does.
+        """
+        placement = self._placements.of(thread, user)
+        async with self._scheduler.stream(
+            thread, lambda emit: self._scheduler.resume_run(placement, thread, decisions or {}, emit)
+        ) as events:
+            async for event in events:
+                yield event
 
     async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
         """End the run that is at work or waits on a thread, in any process. Return whether there was one.

@@ -12,6 +12,7 @@ import clew
 from clew.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSuspended
 from clew.database.database import Database
 from clew.runtime.model.messages import Message
+from clew.runtime.records.events import RunFinished, TextDelta
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
 from clew.runtime.state.call_state import PassOn, Replay, UseResult
@@ -100,6 +101,30 @@ async def test_if_it_cannot_be_told_whether_to_ask_a_person_is_asked(db: Databas
         result = await runtime.run_turn("a", "Pay")
 
     assert [waiting.why for waiting in result.waiting] == ["approval"]
+
+
+async def test_a_run_that_goes_on_can_be_listened_to_with_its_live_text(db: Database, letters: Path) -> None:
+    model = ScriptedModel(calls(ANN), ["Po", "sted."])
+    async with Runtime(db, model=model, tools=[post_tool(letters)]) as runtime:
+        await runtime.run_turn("a", "Post it")
+        events = [event async for event in runtime.stream_resume("a", {"c1": Replay()})]
+
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["Po", "sted."]
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].termination == "natural"
+
+
+async def test_a_run_goes_on_if_nobody_listens_any_more(db: Database, letters: Path) -> None:
+    model = ScriptedModel(calls(ANN), "Posted.")
+    async with Runtime(db, model=model, tools=[post_tool(letters)]) as runtime:
+        await runtime.run_turn("a", "Post it")
+        async for _ in runtime.stream_resume("a", {"c1": Replay()}):
+            break
+        while not runtime.is_idle:  # noqa: ASYNC110  # there is no event for the end of all turns
+            await asyncio.sleep(0.01)
+        items = await db.thread("a").items(last=1)
+
+    assert items[0].body == {"content": "Posted."}
 
 
 @pytest.mark.promise("T-16")

@@ -3,8 +3,9 @@
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -36,6 +37,9 @@ from clew.runtime.turn.result import TurnResult
 log = logging.getLogger("clew")
 LOOK_SOON = 0.05
 """Seconds between two looks of a turn that ends the one at work before it in line."""
+
+EmitEvent: TypeAlias = Callable[[Event], None]
+"""Takes the events of a turn as they come."""
 
 
 class Scheduler:
@@ -91,6 +95,22 @@ class Scheduler:
 
         task.add_done_callback(forget)
         return task
+
+    def stream(
+        self, thread: str, work: "Callable[[EmitEvent], Coroutine[Any, Any, TurnResult[Any]]]"
+    ) -> "aclosing[AsyncGenerator[Event, None]]":
+        """Iterate over the events of work on a thread, which starts then, and goes on if it is left."""
+        return aclosing(self._events(thread, work))
+
+    async def _events(
+        self, thread: str, work: "Callable[[EmitEvent], Coroutine[Any, Any, TurnResult[Any]]]"
+    ) -> AsyncGenerator[Event, None]:
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = self.start_task(thread, work(events.put_nowait))
+        task.add_done_callback(lambda ended_task: events.put_nowait(None))
+        while (event := await events.get()) is not None:
+            yield event
+        await task
 
     async def wait_for(self, task: "asyncio.Task[TurnResult[Any]]") -> TurnResult[Any]:
         """Wait for the result of a turn; a caller that is cancelled cancels the turn."""
