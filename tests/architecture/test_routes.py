@@ -32,7 +32,13 @@ BESIDE_THE_API = {
     f"{API_PREFIX}/openapi/openapi.json": "the OpenAPI document",
     f"{API_PREFIX}/openapi/{{path:str}}": "the OpenAPI document",
 }
-WITHOUT_CALL = {"post_turn_on": "the client names the thread in the path"}
+FOR_OTHER_CLIENTS = "it speaks a protocol that has clients of its own"
+WITHOUT_CALL = {
+    "post_turn_on": "the client names the thread in the path",
+    "post_chat": FOR_OTHER_CLIENTS,
+    "resume_chat": FOR_OTHER_CLIENTS,
+    "list_chat_messages": FOR_OTHER_CLIENTS,
+}
 PLACES = ("src/clew/api", "src/clew/server/routes", "src/clew/client")
 """The three places that a new route touches."""
 COMPANION_API = "clew_companion.api"

@@ -45,6 +45,7 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
+from clew.server.routes.ai_sdk import AI_SDK_ROUTES
 from clew.server.routes.approvals import APPROVAL_ROUTES
 from clew.server.routes.archives import ARCHIVE_ROUTES
 from clew.server.routes.audit import AUDIT_ROUTES
@@ -94,6 +95,7 @@ ROUTES: list[HTTPRouteHandler] = [
     *AUDIT_ROUTES,
     *WORKBENCH_ROUTES,
     *ARCHIVE_ROUTES,
+    *AI_SDK_ROUTES,
 ]
 DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """Headers of every response that has not its own: no browser caches what people said."""

@@ -82,6 +82,12 @@ ARTIFACT = "/threads/{id:str}/artifacts/{artifact:str}"
 DOCUMENT = {"path": "{v.document}"}
 VOICE = "/sessions/{v.thread}/voice"
 OWNER = {"user": "{v.user}"}
+CHAT = {
+    "id": "{v.thread}",
+    "messages": [
+        {"id": "m{v.number}", "role": "user", "parts": [{"type": "text", "text": "What did I say?"}]}
+    ],
+}
 ATTACKS: dict[tuple[str, str], Attack] = {
     # Threads.
     ("POST", "/threads"): Attack(
@@ -159,6 +165,14 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=NOT_FOUND
     ),
     ("GET", "/events"): Attack(ask=get("/events", after="0", wait="false"), others=APART),
+    # Chats of the AI SDK. A chat that is not there has not begun: it has no messages, and nothing runs in it.
+    ("POST", "/ai-sdk/chat"): Attack(ask=post("/ai-sdk/chat", CHAT), others={"eve": {200}, "bob": {404}}),
+    ("GET", "/ai-sdk/chat/{id:str}/stream"): Attack(
+        ask=get("/ai-sdk/chat/{v.thread}/stream"), others={"eve": {204}, "bob": {204}}
+    ),
+    ("GET", "/ai-sdk/chat/{id:str}/messages"): Attack(
+        ask=get("/ai-sdk/chat/{v.thread}/messages"), others=APART
+    ),
     # Runs.
     ("GET", "/runs"): Attack(ask=get("/runs"), others=APART, cursor="taken"),
     ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=NOT_FOUND),
@@ -286,6 +300,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
 SPEAKING: dict[str, Callable[[Victim], Ask]] = {
     "a turn": post(f"{THREAD}/turns", {"message": "What did I say?"}),
     "a turn, by its body": post("/turns", {"thread": "{v.thread}", "message": "What did I say?"}),
+    "a message of a chat": post("/ai-sdk/chat", CHAT),
     "a spoken turn": post(VOICE, {"said": "What did I say?"}),
     "an utterance": post(f"{VOICE}/heard", {"id": "u1", "said": "What did I say?"}),
     "a tool of a call": post(
@@ -309,6 +324,7 @@ MEMORY_OF_THREAD: dict[str, Callable[[Victim], Ask]] = {
 """Requests about the memory of a thread that is nobody's."""
 
 MAKES_A_THREAD = {
+    ("POST", "/ai-sdk/chat"),
     ("POST", "/threads/{id:str}/turns"),
     ("POST", "/sessions/{id:str}/voice"),
     ("POST", "/sessions/{id:str}/import"),

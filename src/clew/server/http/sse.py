@@ -4,8 +4,9 @@ import asyncio
 import logging
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, aclosing
+from typing import TypeAlias
 
 from litestar.response import Stream
 
@@ -53,6 +54,10 @@ def encode_event(event: StreamEvent) -> bytes:
     return f"{id}event: {event.type}\ndata: ".encode() + encode(event.data) + b"\n\n"
 
 
+EncodeEvent: TypeAlias = Callable[[StreamEvent], bytes]
+"""Writes an event of a stream, also the problem or the end that is its last."""
+
+
 async def events_while_admitted(
     caller: Caller, events: AsyncIterator[StreamEvent]
 ) -> AsyncIterator[StreamEvent]:
@@ -73,15 +78,22 @@ async def events_while_admitted(
 
 
 async def stream_response(
-    caller: Caller, events: AsyncIterator[StreamEvent], *, peek: bool, closing: asyncio.Event | None = None
+    caller: Caller,
+    events: AsyncIterator[StreamEvent],
+    *,
+    peek: bool,
+    closing: asyncio.Event | None = None,
+    encode: EncodeEvent = encode_event,
+    headers: Mapping[str, str] | None = None,
 ) -> Stream:
     """Return a stream of events, within the limits of open streams.
 
     With ``peek`` an error that comes at once is raised, and there is no stream. ``closing`` ends the stream.
+    ``encode`` writes the events of another protocol, and ``headers`` go with its streams.
     """
     with ExitStack() as stack:
         stack.enter_context(caller.stream_slot())
-        stream = EventStream(events_while_admitted(caller, events))
+        stream = EventStream(events_while_admitted(caller, events), encode)
         if peek:
             await stream.peek(PEEK_SECONDS)
         slot = stack.pop_all()
@@ -94,14 +106,15 @@ async def stream_response(
 
     body = chunks()
     weakref.finalize(body, slot.close)  # the generator never starts if the client left before the first byte
-    return Stream(body, headers=STREAM_HEADERS)
+    return Stream(body, headers={**STREAM_HEADERS, **(headers or {})})
 
 
 class EventStream:
     """A stream whose first event may be awaited before its response begins."""
 
-    def __init__(self, events: AsyncIterator[StreamEvent]) -> None:
+    def __init__(self, events: AsyncIterator[StreamEvent], encode: EncodeEvent = encode_event) -> None:
         self._events = events
+        self._encode = encode
         self._next_task: asyncio.Task[StreamEvent | None] | None = None
 
     async def peek(self, seconds: float) -> None:
@@ -147,16 +160,16 @@ class EventStream:
                 if event is None:
                     break
                 self._next_task, last_type = None, event.type
-                yield encode_event(event)
-            yield encode_event(end_event())
+                yield self._encode(event)
+            yield self._encode(end_event())
         except ClewError as error:
-            yield encode_event(problem_event(error))
+            yield self._encode(problem_event(error))
         except (
             Exception
         ):  # without an end the client would take it for a lost connection, and resume for ever
             log.exception("A stream failed")
             is_reported = last_type == RUN_FINISHED_EVENT  # that event names the error already
-            yield encode_event(end_event() if is_reported else failure_event())
+            yield self._encode(end_event() if is_reported else failure_event())
         finally:
             stop.cancel()
             await self.close()
