@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Page, expect
 
+import clew
+from clew.core.values import Scope
+from clew.database.database import Database
+from clew.stores.sqlite.store import SqliteStore
+from clew.testing import Clock
 from tests.server.studio.conftest import Visitor, ready
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+DAY = 86_400_000
+NOON = 1_778_414_400_000
+"""The tenth of May 2026 in UTC, at noon: the same day in most places."""
 
 
 async def at_version(visitor: Visitor, version: int) -> tuple[Page, str]:
@@ -129,3 +137,47 @@ async def test_a_link_to_a_version_shows_it(visitor: Visitor) -> None:
     await page.goto(f"/studio/threads/{thread}?at=2")
 
     await expect(page.get_by_text("You are looking at version 2 of 7.")).to_be_visible()
+
+
+async def test_the_timeline_jumps_to_a_day(visitor: Visitor) -> None:
+    thread, clock = f"days-{visitor.user}", Clock(NOON)
+    store = SqliteStore(visitor.studio.url.removeprefix("sqlite:///"), clock=clock)
+    await store.start()
+    days = await Database(store, Scope(user=visitor.user)).create(thread, owner=visitor.user)
+    for number in range(5):
+        await days.append(items=[clew.user(f"Day {number}, early")])
+        await days.append(items=[clew.user(f"Day {number}, late")])
+        clock.advance(DAY)
+    await store.close()
+    page = await visitor.open(f"/studio/threads/{thread}")
+    day = page.get_by_label("Day")
+    await expect(day).to_have_value("2026-05-14")
+    await day.fill("2026-05-11")
+    await expect(page.get_by_text("You are looking at version 4 of 10.")).to_be_visible()
+    await expect(page.get_by_role("log")).to_contain_text("Day 1, late")
+    await day.fill("2026-01-01")
+    await expect(page.get_by_text("You are looking at version 1 of 10.")).to_be_visible()
+    await expect(day).to_have_value("2026-05-10")
+    await day.fill("2027-01-01")
+
+    await expect(page.get_by_text("Version 10 of 10, which is now")).to_be_visible()
+
+
+async def test_diagnostics_are_shown_only_if_somebody_asks_for_them(visitor: Visitor) -> None:
+    thread = f"past-{visitor.user}"
+    async with visitor.studio.client(visitor.user) as client:
+        await client.create_thread(thread)
+        await client.append(
+            thread, patches=[["set", ["diagnostics"], {"gate_ms": 3}], ["set", ["mood"], "calm"]]
+        )
+    page = await visitor.open(f"/studio/threads/{thread}")
+    panel = page.get_by_role("tabpanel")
+    await panel.get_by_text("The whole state at this version").click()
+    await expect(panel).to_contain_text("1 change of diagnostics is not shown.")
+    await expect(panel).to_contain_text("set calm")
+    await expect(panel).not_to_contain_text("gate_ms")
+    await page.get_by_role("switch", name="Diagnostics").click()
+    await expect(panel.locator(".ops")).to_contain_text("gate_ms")
+    await page.reload()
+
+    await expect(panel.locator(".ops")).to_contain_text("gate_ms")

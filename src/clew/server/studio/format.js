@@ -27,6 +27,13 @@ export function date(milliseconds) {
   return DAY.format(new Date(milliseconds));
 }
 
+/** The day of a time where the reader is, as a field for a day has it: "2026-05-15". */
+export function localDay(milliseconds) {
+  const time = new Date(milliseconds);
+  const two = (number) => String(number).padStart(2, "0");
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())}`;
+}
+
 /** How long something took. */
 export function lasting(milliseconds) {
   if (milliseconds > 0 && milliseconds < 0.5) return "< 1 ms";

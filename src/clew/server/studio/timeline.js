@@ -3,11 +3,13 @@
 import { get, path, post } from "./api.js";
 import { freshId, make, put } from "./dom.js";
 import { icon } from "./icons.js";
-import { ask, button, chip, facts, field, link, problem, tell, threadAt, time } from "./widgets.js";
-import { count, shown, webId } from "./format.js";
+import { ask, button, chip, facts, field, link, problem, tell, threadAt, time, toggle } from "./widgets.js";
+import { count, localDay, shown, webId } from "./format.js";
 
 const SETTLE = 120;
 const MESSAGES = 200;
+const DIAGNOSTICS = "diagnostics"; // the part of a state that agents keep for those who repair them
+const SHOWS_DIAGNOSTICS = "clew-diagnostics";
 const VERBS = { set: "set", delete: "removed", append: "appended", insert: "inserted", remove: "removed", increment: "added", merge: "merged", union: "joined", max: "raised", min: "lowered" };
 
 /** The panel that goes through versions; `look(version)` is called with the version, or null for the newest; `log()` says which log. */
@@ -20,6 +22,10 @@ export class Timeline {
     this.against = make("select", { "aria-label": "Compare with" },
       make("option", { value: "before" }, "with the version before"), make("option", { value: "now" }, "with now"));
     this.against.addEventListener("change", () => this.show());
+    this.diagnostics = toggle("Diagnostics", localStorage.getItem(SHOWS_DIAGNOSTICS) === "on", (on) => {
+      localStorage.setItem(SHOWS_DIAGNOSTICS, on ? "on" : "off");
+      this.soon(); // once the switch says so
+    });
     this.changes = make("div.stack", {});
     this.state = make("pre.small", {});
     this.element = make("div.stack", {}, this.controls(), this.changes,
@@ -38,7 +44,41 @@ export class Timeline {
       make("div.row.apart.near", {}, this.label, make("div.row.near", {}, this.earlier, this.later)),
       this.range,
       make("div.row.near", {}, button("button.small", [icon("fork"), "Fork from here"], () => this.fork()), this.rewinder),
+      make("div.row.apart.foot-line", {}, field("Day", this.dayField()), this.diagnostics),
       make("div.row.near.small", {}, "Compare ", this.against));
+  }
+
+  /** A field that goes to the last version of a day, and says the day of the version that is shown. */
+  dayField() {
+    this.day = make("input", { type: "date" });
+    this.day.addEventListener("change", () => {
+      if (!this.day.value) return;
+      const [year, month, day] = this.day.value.split("-").map(Number);
+      this.versionBefore(new Date(year, month - 1, day + 1).getTime()).then((version) => this.moved(version)).catch(tell);
+    });
+    return this.day;
+  }
+
+  /** The last version before a moment; the first one if there was none yet. */
+  async versionBefore(moment) {
+    let [low, high] = [Math.min(1, this.newest), this.newest];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      const change = await this.changeset(middle);
+      if (change && change.time < moment) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  async changeset(version) {
+    if (version === 0) return null;
+    const page = await get(path`/threads/${this.id}/changesets`, { after: version - 1, limit: 1 }, this.signal);
+    return page.changesets[0] ?? null;
+  }
+
+  get showsDiagnostics() {
+    return this.diagnostics.getAttribute("aria-checked") === "true";
   }
 
   /** The thread is at this version now. */
@@ -84,14 +124,15 @@ export class Timeline {
     const at = this.at;
     const [before, after] = this.against.value === "now" ? [at, this.newest] : [Math.max(at - 1, 0), at];
     try {
-      const [diff, state, changes] = await Promise.all([
+      const [diff, state, change] = await Promise.all([
         this.difference(before, after),
         get(path`/threads/${this.id}/state`, { at }, this.signal),
-        at > 0 ? get(path`/threads/${this.id}/changesets`, { after: at - 1, limit: 1 }, this.signal) : { changesets: [] },
+        this.changeset(at),
       ]);
       if (at !== this.at) return;
-      put(this.state, shown(state.state));
-      put(this.changes, about(changes.changesets[0]), differences(diff));
+      if (change) this.day.value = localDay(change.time);
+      put(this.state, shown(this.showsDiagnostics ? state.state : withoutDiagnostics(state.state)));
+      put(this.changes, about(change), differences(diff, this.showsDiagnostics));
     } catch (error) {
       if (!this.signal.aborted) put(this.changes, problem(error));
     }
@@ -160,8 +201,17 @@ function about(change) {
   ]);
 }
 
-function differences(diff) {
-  const ops = diff.ops.filter((op) => !String(op[1]?.[0] ?? "").startsWith("$"));
+/** Whether a part of the state is about how the agent works, and not about what it does for people. */
+function isDiagnostic(name) {
+  return name === DIAGNOSTICS || name.startsWith("$");
+}
+
+function withoutDiagnostics(state) {
+  return Object.fromEntries(Object.entries(state).filter(([name]) => !isDiagnostic(name)));
+}
+
+function differences(diff, showsDiagnostics) {
+  const ops = diff.ops.filter((op) => showsDiagnostics || !isDiagnostic(String(op[1]?.[0] ?? "")));
   const own = diff.ops.length - ops.length;
   const [came, went] = [entries("+", diff.added, "added"), entries("−", diff.removed, "removed")];
   return [
@@ -170,7 +220,9 @@ function differences(diff) {
       ? make("ul.ops", {}, came, went)
       : make("p.quiet.small", {}, "No message came or went."),
     make("h2.minor", {}, "State"),
-    ops.length ? make("ul.ops", {}, ops.map(operation)) : make("p.quiet.small", {}, own ? `Only the runtime’s own notes changed (${own}).` : "The state did not change."),
+    ops.length > 0 && make("ul.ops", {}, ops.map(operation)),
+    own > 0 && make("p.quiet.small", {}, `${count(own, "change")} of diagnostics ${own === 1 ? "is" : "are"} not shown.`),
+    ops.length + own === 0 && make("p.quiet.small", {}, "The state did not change."),
   ];
 }
 
