@@ -25,6 +25,9 @@ PAGES = {
     "sessions": "/studio/sessions",
     "search": "/studio/search?q=castle",
     "system": "/studio/system",
+    "experiments": "/studio/experiments",
+    "the workbench": "/studio/workbench/trip-{user}",
+    "a past version": "/studio/threads/trip-{user}?at=3",
 }
 OUTLINE = """() => {
   const element = document.activeElement;

@@ -28,7 +28,7 @@ export function keyOf(waiting) {
 
 /** A call that waits, with the ways to decide it; `about` says where it is from. */
 export function approvalCard(waiting, { decided, hasOrigin = false }) {
-  const answer = make("input", { type: "text", autocomplete: "off", dir: "auto" });
+  const answer = make("input", { type: "text", autocomplete: "off" });
   const decide = (decision, value) => async () => {
     const sent = { decisions: { [waiting.call]: { decision, value, asked: waiting.asked } } };
     const turn = post(path`/runs/${waiting.run}/decisions`, sent);
@@ -43,7 +43,7 @@ export function approvalCard(waiting, { decided, hasOrigin = false }) {
   const card = make("section.approval", { "aria-label": `Decision about ${waiting.tool}` },
     make("div.row.near", {}, chip(waiting.refusal ? "waits elsewhere" : "waits for you", waiting.refusal ? "" : "warn"), make("h2.minor", {}, TITLES[waiting.why] ?? TITLES.approval)),
     hasOrigin && origin(waiting),
-    make("p", { dir: "auto" }, make("code", {}, waiting.tool), waiting.why === "input" ? `: ${shown(waiting.question)}` : null),
+    make("p", {}, make("code", {}, waiting.tool), waiting.why === "input" ? `: ${shown(waiting.question)}` : null),
     given(waiting.arguments),
     ways(waiting, answer, decide));
   if (waiting.refusal) refuse(card, waiting.refusal);
@@ -52,7 +52,7 @@ export function approvalCard(waiting, { decided, hasOrigin = false }) {
 
 function origin(waiting) {
   return make("p.small.quiet.row.near", {},
-    link(threadAt(waiting.thread), waiting.title ?? waiting.thread, { dir: "auto" }),
+    link(threadAt(waiting.thread), waiting.title ?? waiting.thread),
     make("span", {}, `${waiting.user ?? "nobody’s"} · agent ${waiting.agent} · `, time(waiting.since)));
 }
 

@@ -248,7 +248,7 @@ export class Conversation {
     if (this.live?.name !== name) {
       this.dropLive();
       this.say("");
-      const said = make("div.said", {});
+      const said = make("div.said", { dir: "auto" });
       this.live = { name, said, text: "", element: make("div.message.assistant.live", {}, said) };
       this.tail.append(this.live.element);
     }
@@ -287,7 +287,7 @@ export class Conversation {
     this.watch();
     this.busy(true);
     this.clearHint();
-    this.unsent = make("div.message.user.unsent", {}, make("div.said", {}, text));
+    this.unsent = make("div.message.user.unsent", {}, make("div.said", { dir: "auto" }, text));
     this.tail.append(this.unsent);
     this.scrollDown();
     this.say("");

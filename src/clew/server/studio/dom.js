@@ -3,11 +3,16 @@
 import { at } from "./urls.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const TEXTS = new Set(["a", "blockquote", "caption", "dd", "h1", "h2", "h3", "option", "p", "pre", "td", "textarea"]);
+const FIELDS = new Set(["text", "search"]);
 
 /** An element: make("button.main", {onclick}, "Send"). Properties that are null or false are left out. */
 export function make(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
-  return fill(document.createElement(tag), classes, properties, children);
+  const element = document.createElement(tag);
+  // People write in both directions, and any text may be theirs or name something of theirs.
+  if (TEXTS.has(tag) || FIELDS.has(properties.type)) element.dir = "auto";
+  return fill(element, classes, properties, children);
 }
 
 /** An element of a drawing. */

@@ -1,10 +1,11 @@
-// What a model wrote, with the marks that models use: bold, italic, code, headings, lists. Links and HTML stay text.
+// What a model wrote, with the marks that models use: bold, italic, code, headings, lists, tables. Links and HTML stay text.
 
 import { make } from "./dom.js";
 
 const FENCE = /^\s*(`{3,}|~{3,})/;
 const HEADING = /^#{1,6}\s+(.*\S)/;
 const ITEM = /^(\s*)(?:[-*+]|(\d{1,3})[.)])\s+(.*\S)/;
+const RULE = /^\s*\|?\s*:?-{1,}:?\s*(?:\|\s*:?-{1,}:?\s*)*\|?\s*$/;
 const MARKED = /`([^`\n]+)`|\*\*(?=\S)([^\n]{1,400}?)(?<=\S)\*\*|(?<![\w*])\*(?=\S)([^*\n]+?)(?<=\S)\*(?![\w*])|(?<![\w_])_(?=\S)([^_\n]+?)(?<=\S)_(?![\w_])/g;
 
 /** A text in parts: words as they are, and elements for what is marked. */
@@ -18,7 +19,7 @@ export function prose(text) {
     words = [];
   }
   for (let at = 0; at < lines.length;) {
-    const block = [fenced, listed, headed].reduce((found, read) => found ?? read(lines, at), null);
+    const block = [fenced, tabled, listed, headed].reduce((found, read) => found ?? read(lines, at), null);
     if (block) {
       flush();
       parts.push(block.element);
@@ -38,7 +39,28 @@ function fenced(lines, at) {
   const after = lines.slice(at + 1);
   const length = after.findIndex((line) => line.trim().startsWith(fence));
   const code = length < 0 ? after : after.slice(0, length);
-  return { element: make("pre", {}, make("code", {}, code.join("\n"))), next: at + code.length + 2 };
+  return { element: make("pre", { dir: "ltr" }, make("code", {}, code.join("\n"))), next: at + code.length + 2 };
+}
+
+/** A table: a row of names, a row of dashes that says how many columns there are, and rows to the first line without a bar. */
+function tabled(lines, at) {
+  const names = cellsOf(lines[at]);
+  const rule = lines[at + 1] ?? "";
+  if (!lines[at].includes("|") || !rule.includes("-") || !RULE.test(rule) || cellsOf(rule).length !== names.length) return null;
+  const sides = cellsOf(rule).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? ".center" : ".right") : ""));
+  let next = at + 2;
+  while (next < lines.length && lines[next].includes("|")) next += 1;
+  const row = (line) => make("tr", {}, names.map((_, index) => make(`td${sides[index]}`, {}, marked(cellsOf(line)[index] ?? ""))));
+  const table = make("table", {},
+    make("thead", {}, make("tr", {}, names.map((name, index) => make(`th${sides[index]}`, { scope: "col", dir: "auto" }, marked(name))))),
+    make("tbody", {}, lines.slice(at + 2, next).map(row)));
+  return { element: make("div.scroll-x", { tabindex: "0", role: "region", "aria-label": "Table" }, table), next };
+}
+
+/** The cells of a row. A bar behind a backslash is a bar. */
+function cellsOf(line) {
+  const inside = line.trim().replace(/^\|/, "").replace(/(?<!\\)\|$/, "");
+  return inside.split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
 /** A list: its items, each with the lines below it that are set in; empty lines between items are left out. */
@@ -59,8 +81,8 @@ function listed(lines, at) {
   }
   let number = Number(first[2]);
   const made = items.map(({ isDeep, said }) => (isDeep
-    ? make("li.deep", {}, marked(said))
-    : make("li", isNumbered ? { value: number++ } : {}, marked(said))));
+    ? make("li.deep", { dir: "auto" }, marked(said))
+    : make("li", { dir: "auto", ...(isNumbered ? { value: number++ } : {}) }, marked(said))));
   return { element: make(isNumbered ? "ol" : "ul", {}, made), next };
 }
 

@@ -49,7 +49,7 @@ function row(step, begun, whole) {
       make("span.small.quiet", {}, `${after > 0 ? `after ${lasting(after)}, ` : ""}${lasting(step.ms)}`)),
     bar(step, begun, whole),
     (step.kind === "model" || step.cost !== null) && make("p.small.quiet", {}, spent(step)),
-    step.error && make("p.small.notice.bad", { dir: "auto" }, step.error));
+    step.error && make("p.small.notice.bad", {}, step.error));
 }
 
 /** What all steps took together; a cost only if a price is known of every model call. */

@@ -86,7 +86,7 @@ export function bubble(message) {
   return make(`div.message.${role}${careful || message.meta?.fixed ? ".careful" : ""}`, { "data-version": message.version ?? null },
     make("span.hidden-label", {}, `${ROLES[message.role] ?? message.role}: `),
     above,
-    make("div.said", {}, said ?? (role === "assistant" ? prose(message.text) : message.text)),
+    make("div.said", { dir: "auto" }, said ?? (role === "assistant" ? prose(message.text) : message.text)),
     make("div.about", {},
       role === "system" || isAside ? `${ROLES[message.role] ?? message.role}${isAside ? `, seen by ${message.visibility}` : ""} · ` : null,
       time(message.time),
@@ -99,7 +99,7 @@ class Call {
     this.state = make("span.chip", {}, "no result yet");
     this.output = make("pre", {}, "–");
     this.element = make("details.tool", {},
-      make("summary", {}, "Tool ", make("code", {}, call.name), " ", make("span", {}, short(call.arguments)), " ", this.state),
+      make("summary", {}, "Tool ", make("code", {}, call.name), " ", make("span", { dir: "auto" }, short(call.arguments)), " ", this.state),
       make("div.inside.stack.tight", {},
         make("span.label", {}, "Arguments"), make("pre", {}, shown(call.arguments ?? {})),
         make("span.label", {}, "Result"), this.output));

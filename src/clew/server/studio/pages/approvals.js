@@ -12,7 +12,7 @@ const SETTLE = 250;
 const CHOICES = { agent: ["Agent", "All agents"], tool: ["Tool", "All tools"], owner: ["User", "All users"] };
 
 export async function approvals({ place, query, signal, go }) {
-  const box = make("input", { type: "search", value: query.get("text") ?? "", placeholder: "Words in the call, its thread or its user", dir: "auto" });
+  const box = make("input", { type: "search", value: query.get("text") ?? "", placeholder: "Words in the call, its thread or its user" });
   const selects = Object.fromEntries(Object.keys(CHOICES).map((name) => [name, make("select", {})]));
   const status = make("p.quiet.small", { role: "status" });
   const list = make("div.stack", { role: "list", "aria-label": "Calls that wait" });

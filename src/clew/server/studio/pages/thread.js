@@ -112,7 +112,7 @@ class Page {
     this.wide = tabs("About this thread", names, "timeline", (key) => this.choose(key), this.panel.id);
     this.narrow = tabs("Parts of this thread", { chat: "Chat", ...names }, "chat", (key) => this.choose(key), this.panel.id);
     this.narrow.element.classList.add("only-narrow");
-    this.title = make("h1.cut", { dir: "auto" });
+    this.title = make("h1.cut", {});
     this.showTitle();
     this.root = make("div.thread", { "data-showing": "chat" },
       make("header", {}, make("div.row.apart.near", {}, this.title, this.badges), this.notice),

@@ -157,9 +157,9 @@ function row(found, filter) {
   const labels = found.labels.map((label) => make("button.chip.accent.above", { type: "button", title: `Threads labelled ${label}`, onclick: () => filter(label) }, label));
   const element = make("li", {},
     make("div.row.apart.near", {},
-      make("a.title.cut.grow", { href: threadAt(found.id), dir: "auto" }, found.title ?? found.first ?? found.id),
+      make("a.title.cut.grow", { href: threadAt(found.id) }, found.title ?? found.first ?? found.id),
       make("span.small.quiet", {}, time(found.updated))),
-    make("p.cut.quiet", { dir: "auto" }, found.last ?? "Nothing was said yet"),
+    make("p.cut.quiet", {}, found.last ?? "Nothing was said yet"),
     make("div.row.near.small.quiet", {},
       (found.title ?? found.first) && make("span.mono.cut", {}, found.id),
       make("span", {}, `${found.owner ?? "nobody’s"} · version ${found.version} · ${count(found.items, "item")}`),
