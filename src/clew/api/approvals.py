@@ -10,7 +10,8 @@ class WaitingCallView(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waits for a decision, with its run and its thread.
 
     ``refusal`` says why it cannot be decided on this server: its agent is not served here. It is null where
-    a decision is taken. ``since`` is when it began to wait.
+    a decision is taken. ``since`` is when it began to wait. ``first`` is made from the first message of a
+    thread without a title, if it is asked for.
     """
 
     run: str
@@ -21,6 +22,7 @@ class WaitingCallView(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     user: str | None = None
     title: str | None = None
+    first: str | None = None
     arguments: JSON = None
     question: JSON = None
     why: str = "approval"

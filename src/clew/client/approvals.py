@@ -16,6 +16,7 @@ class ApprovalMethods:
         tool: str | None = None,
         owner: str | None = None,
         text: str | None = None,
+        first: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> ApiCall[ApprovalPage]:
@@ -27,6 +28,7 @@ class ApprovalMethods:
             tool=tool,
             owner=owner,
             text=text,
+            first=first or None,
             limit=limit,
             cursor=cursor,
         )

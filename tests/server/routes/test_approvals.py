@@ -70,6 +70,15 @@ async def test_a_call_of_another_agent_says_before_that_it_cannot_be_decided_her
     assert "The agent 'cook' is not served here" in (page.approvals[0].refusal or "")
 
 
+async def test_a_thread_without_a_title_is_named_by_what_was_said_first(
+    users: Users, db: clew.Database
+) -> None:
+    await wait_for(db, "t", "alice", pay_call("Ann"))
+
+    assert [each.first for each in (await users().approvals(first=True)).approvals] == ["Please."]
+    assert [each.first for each in (await users().approvals()).approvals] == [None]
+
+
 async def test_nobody_sees_the_calls_of_another_user(users: Users, db: clew.Database) -> None:
     await wait_for(db, "t", "alice", pay_call("Ann"))
 

@@ -5,10 +5,12 @@ from typing import Annotated
 from litestar.params import QueryParameter
 
 from clew.api.approvals import LIST_APPROVALS, ApprovalPage, WaitingCallView
+from clew.core.errors import ThreadNotFound
 from clew.runtime.turn.inbox import InboxFilter, WaitingCall, find_waiting_calls
-from clew.server.http.callers import CurrentCaller
+from clew.server.http.callers import Caller, CurrentCaller
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import Cursor, Limit
+from clew.server.tenants.thread_list import first_text
 
 NOT_SERVED = (
     "The agent {agent!r} is not served here, so nothing can be decided here. Decide where it is served, or "
@@ -26,17 +28,30 @@ async def list_approvals(
     tool: Annotated[str | None, QueryParameter(description="Only calls of this tool.")] = None,
     owner: Annotated[str | None, QueryParameter(description="Only calls on threads of this user.")] = None,
     text: Annotated[str | None, QueryParameter(description="Only calls with this text in them.")] = None,
+    first: Annotated[bool, QueryParameter(description="Also what was said first on each thread.")] = False,  # noqa: FBT002 - a query parameter
 ) -> ApprovalPage:
     """List the calls that wait for a person, those that began to wait last first."""
     selection = InboxFilter(thread=thread, agent=agent, tool=tool, user=owner, text=text)
     pages = caller.pages(cursor, tuple[int, str], "approvals", thread, agent, tool, owner, text)
     page = await find_waiting_calls(caller.db, selection, limit=limit, after=pages.start)
     async with caller.runtime() as runtime:
-        approvals = [_waiting_call_view(each, runtime.agent) for each in page.calls]
+        served_agent = runtime.agent
+    approvals = [
+        _waiting_call_view(each, served_agent, await _first_text(caller, each) if first else None)
+        for each in page.calls
+    ]
     return ApprovalPage(approvals=approvals, next=pages.cursor(page.next and list(page.next)))
 
 
-def _waiting_call_view(waiting: WaitingCall, served_agent: str) -> WaitingCallView:
+async def _first_text(caller: Caller, waiting: WaitingCall) -> str | None:
+    """Return what was said first on a thread without a title."""
+    try:
+        return None if waiting.title is not None else await first_text(caller.db, waiting.run.thread)
+    except ThreadNotFound:
+        return None  # it went a moment ago
+
+
+def _waiting_call_view(waiting: WaitingCall, served_agent: str, first: str | None) -> WaitingCallView:
     approval = waiting.approval
     return WaitingCallView(
         run=waiting.run.id,
@@ -47,6 +62,7 @@ def _waiting_call_view(waiting: WaitingCall, served_agent: str) -> WaitingCallVi
         tool=approval.tool,
         user=waiting.owner,
         title=waiting.title,
+        first=first,
         arguments=approval.arguments,
         question=approval.question,
         why=approval.why,

@@ -52,7 +52,7 @@ export function approvalCard(waiting, { decided, hasOrigin = false }) {
 
 function origin(waiting) {
   return make("p.small.quiet.row.near", {},
-    link(threadAt(waiting.thread), waiting.title ?? waiting.thread),
+    link(threadAt(waiting.thread), waiting.title ?? waiting.first ?? waiting.thread),
     make("span", {}, `${waiting.user ?? "nobody’s"} · agent ${waiting.agent} · `, time(waiting.since)));
 }
 

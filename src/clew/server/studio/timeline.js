@@ -251,7 +251,7 @@ function operation([verb, where, ...values]) {
 /** A line for a version that is looked at, with the way back. */
 export function lookingBack(at, newest, back) {
   return make("div.row.apart.near.notice.warn", { role: "status" },
-    make("span", {}, `You are looking at version ${at} of ${newest}.`, " It can be read, not written."), make("button.small", { type: "button", onclick: back }, "Back to now"));
+    make("span.grow", {}, `You are looking at version ${at} of ${newest}.`, " It can be read, not written."), make("button.small", { type: "button", onclick: back }, "Back to now"));
 }
 
 /** Whether the hash chain holds, as a small badge with details behind it. */

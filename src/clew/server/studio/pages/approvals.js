@@ -72,7 +72,7 @@ export async function approvals({ place, query, signal, go }) {
   let shown = [];
   async function load() {
     const wanted = JSON.stringify(selection());
-    const page = await get("/approvals", { limit: PAGE, ...selection() }, signal);
+    const page = await get("/approvals", { limit: PAGE, first: true, ...selection() }, signal);
     if (wanted !== JSON.stringify(selection())) return;
     [shown, next] = [page.approvals, page.next];
     note(shown);
@@ -81,7 +81,7 @@ export async function approvals({ place, query, signal, go }) {
   }
 
   async function loadMore() {
-    const page = await get("/approvals", { limit: PAGE, ...selection(), cursor: next }, signal);
+    const page = await get("/approvals", { limit: PAGE, first: true, ...selection(), cursor: next }, signal);
     shown = [...shown, ...page.approvals];
     next = page.next;
     note(page.approvals);

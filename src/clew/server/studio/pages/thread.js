@@ -211,7 +211,9 @@ class Page {
 
   /** Read again what may have changed while there was no server. The conversation has taken up its stream itself. */
   async comeBack() {
-    if (this.detail) await this.refresh();
+    if (!this.detail) return;
+    await this.refresh();
+    await this.timeline.show();
   }
 
   async reload() {
