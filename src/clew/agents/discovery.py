@@ -1,12 +1,11 @@
 """Discovery of agents: installed ones by their entry points, those of a module by reference."""
 
 import inspect
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
 import msgspec
 
-import clew
 from clew.agents.agent import Agent, AgentSettings
 from clew.agents.plain import plain_agent
 from clew.agents.references import ReferenceKind, error_sentence, load_reference
@@ -50,10 +49,17 @@ def installed_agents() -> list[InstalledAgent]:
         name=plain_agent.name,
         source="clew.agents:plain_agent",
         distribution="clew",
-        version=clew.__version__,
+        version=_own_version(),
         agent=plain_agent,
     )
     return [*(each for each in agents if each.name != plain.name), plain]
+
+
+def _own_version() -> str:
+    try:
+        return version("clew")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return ""
 
 
 def _installed_agent(point: EntryPoint) -> InstalledAgent:
