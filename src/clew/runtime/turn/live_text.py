@@ -53,7 +53,7 @@ class RecordedAnswer:
 
     @cached_property
     def header(self) -> ProvisionalText:
-        """What tells it from other answers. Most answers are over before anybody asks."""
+        """The names that tell it from other answers. Most answers are over before anybody asks."""
         run = self._journal.run
         return ProvisionalText(
             thread=run.thread,
