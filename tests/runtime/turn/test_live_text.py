@@ -11,15 +11,18 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.erasure.retention import RetentionRule
 from clew.core.errors import ModelFailed, StorageError
 from clew.core.values import ProvisionalText, Scope
 from clew.database.database import Database
 from clew.database.provisional import provisional_texts
 from clew.runtime.context import MemoryMode
 from clew.runtime.model.call import RetryPolicy
+from clew.runtime.model.protocol import ModelRequest, Reply, ReplyPart, TextChunk, ToolCall
 from clew.runtime.records.events import Event, MessageAdded, RunFinished, TextDelta
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
+from clew.runtime.tools.tool import Effect, tool
 from clew.testing.scripted_model import ScriptedModel
 from tests.support.child_process import ChildProcess
 
@@ -207,6 +210,50 @@ async def test_nothing_is_left_of_a_text_whose_message_is_committed(db: Database
     assert await headers(db) == []
 
 
+class LookingModel(ScriptedModel):
+    """Says that it will look, waits, and calls a tool; then it plays its script."""
+
+    def __init__(self, go_on: asyncio.Event, *script: str) -> None:
+        super().__init__(*script)
+        self._go_on = go_on
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ReplyPart]:
+        """The next part of an answer."""
+        if self.requests:
+            async for part in super().stream(request):
+                yield part
+            return
+        self.requests.append(request)
+        yield TextChunk("Let me look.")
+        await self._go_on.wait()
+        yield Reply(text="Let me look.", calls=(ToolCall(id="c1", name="look", arguments={}),))
+
+
+@pytest.mark.promise("B-17")
+async def test_the_text_of_a_step_goes_with_its_commit_while_the_turn_goes_on(db: Database) -> None:
+    said, looking, is_seen = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @tool(effect=Effect.NONE)
+    async def look() -> str:
+        """Look."""
+        looking.set()
+        await is_seen.wait()
+        return "a fox"
+
+    async with Runtime(db, model=LookingModel(said, "A fox."), tools=[look]) as runtime:
+        turn = asyncio.create_task(runtime.run_turn("a", "What is it?"))
+        await wait_until(lambda: is_stored(db, "Let me look."))
+        said.set()
+        await looking.wait()
+        await wait_until(lambda: is_stored(db, ""))
+        task = asyncio.create_task(collect(runtime.events("a", live=True), is_end))
+        await asyncio.sleep(0)
+        is_seen.set()
+        await turn
+
+        assert "Let me look." not in [text for text, *_ in deltas_in(await task)]
+
+
 @pytest.mark.promise("B-17")
 async def test_a_run_that_is_cancelled_drops_its_text(db: Database) -> None:
     gate = Gate("Hel", "lo there.")
@@ -332,6 +379,12 @@ async def erase_owner(db: Database) -> None:
     assert receipt.counts["texts of running answers"] == 1
 
 
+async def apply_retention(db: Database) -> None:
+    rule = RetentionRule(name="all", days=1)
+    (result,) = await db.retention.apply([rule], now=db.store.now() + 3 * 24 * 60 * 60 * 1000)
+    assert result.threads == ("a",)
+
+
 async def erase_part(db: Database) -> None:
     items = await db.thread("a").items()
     await db.thread("a").erase(after=items[0].place - 1 if items[0].place else None, before=1)
@@ -342,7 +395,7 @@ async def delete_thread(db: Database) -> None:
 
 
 @pytest.mark.promise("B-17")
-@pytest.mark.parametrize("let_go", [erase_thread, erase_owner, erase_part, delete_thread])
+@pytest.mark.parametrize("let_go", [erase_thread, erase_owner, erase_part, delete_thread, apply_retention])
 async def test_what_is_let_go_takes_the_text_along_and_it_does_not_come_back(
     db: Database, let_go: Callable[[Database], Any]
 ) -> None:
