@@ -38,6 +38,7 @@ WITHOUT_CALL = {
     "post_chat": FOR_OTHER_CLIENTS,
     "resume_chat": FOR_OTHER_CLIENTS,
     "list_chat_messages": FOR_OTHER_CLIENTS,
+    "run_ag_ui": FOR_OTHER_CLIENTS,
 }
 PLACES = ("src/clew/api", "src/clew/server/routes", "src/clew/client")
 """The three places that a new route touches."""

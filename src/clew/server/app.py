@@ -45,6 +45,7 @@ from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
+from clew.server.routes.ag_ui import AG_UI_ROUTES
 from clew.server.routes.ai_sdk import AI_SDK_ROUTES
 from clew.server.routes.approvals import APPROVAL_ROUTES
 from clew.server.routes.archives import ARCHIVE_ROUTES
@@ -80,6 +81,7 @@ ROUTES: list[HTTPRouteHandler] = [
     *HEALTH_ROUTES,
     *THREAD_ROUTES,
     *TURN_ROUTES,
+    *AG_UI_ROUTES,
     *EVENT_ROUTES,
     *RUN_ROUTES,
     *APPROVAL_ROUTES,

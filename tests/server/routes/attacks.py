@@ -88,6 +88,11 @@ CHAT = {
         {"id": "m{v.number}", "role": "user", "parts": [{"type": "text", "text": "What did I say?"}]}
     ],
 }
+AG_UI_INPUT = {
+    "threadId": "{v.thread}",
+    "runId": "r1",
+    "messages": [{"id": "new-{v.number}", "role": "user", "content": "What did I say?"}],
+}
 ATTACKS: dict[tuple[str, str], Attack] = {
     # Threads.
     ("POST", "/threads"): Attack(
@@ -160,6 +165,9 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ),
     ("POST", "/turns"): Attack(
         ask=post("/turns", {"thread": "{v.thread}", "message": "What did I say?", **OWNER}), others=FORBIDDEN
+    ),
+    ("POST", "/ag-ui"): Attack(
+        ask=post("/ag-ui", {**AG_UI_INPUT, "forwardedProps": {"clew": OWNER}}), others=FORBIDDEN
     ),
     ("GET", "/threads/{id:str}/events"): Attack(
         ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=NOT_FOUND
@@ -301,6 +309,7 @@ SPEAKING: dict[str, Callable[[Victim], Ask]] = {
     "a turn": post(f"{THREAD}/turns", {"message": "What did I say?"}),
     "a turn, by its body": post("/turns", {"thread": "{v.thread}", "message": "What did I say?"}),
     "a message of a chat": post("/ai-sdk/chat", CHAT),
+    "a run of AG-UI": post("/ag-ui", AG_UI_INPUT),
     "a spoken turn": post(VOICE, {"said": "What did I say?"}),
     "an utterance": post(f"{VOICE}/heard", {"id": "u1", "said": "What did I say?"}),
     "a tool of a call": post(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -29,6 +30,7 @@ from tests.server.routes.attacks import (
     SOCKETS,
     SPEAKING,
 )
+from tests.support.ag_ui_client import AgUiClient, parse_stream
 
 pytestmark = [pytest.mark.security, pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
 
@@ -302,8 +304,11 @@ async def test_a_request_that_names_a_user_goes_on_with_nothing_of_nobodys(
     server: World, nobodys: Victim, case: str
 ) -> None:
     ask = SPEAKING[case](nobodys)
-    bob = await server.user("bob")
-    answer = await server.as_("acme", replace(ask, json={**ask.json, "user": bob}))
+    name = {"user": await server.user("bob")}
+    is_ag_ui = "threadId" in ask.json
+    answer = await server.as_(
+        "acme", replace(ask, json={**ask.json, **({"forwardedProps": {"clew": name}} if is_ag_ui else name)})
+    )
 
     assert SECRET not in answer.text
     assert case not in ("a turn", "a turn, by its body", "a spoken turn") or answer.status_code == 404
@@ -434,6 +439,11 @@ async def test_the_same_key_of_the_same_user_does_nothing_twice(
 
 def _text_of(answer: httpx.Response) -> str:
     """What an answer says, but for whether it was said before, and for what is live alone."""
+    if "RUN_FINISHED" in answer.text:
+        messages = json.loads(answer.request.content)["messages"]
+        client = AgUiClient(http=httpx.AsyncClient(), messages=messages)
+        client.apply(parse_stream(answer.text))
+        return json.dumps(client.messages, sort_keys=True)
     return re.sub(r'"repeated":(true|false)|data: .*"data-stage"}\n\n', "", answer.text)
 
 
@@ -441,6 +451,7 @@ OTHERWISE: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{id:str}/changesets"): {"patches": [["set", ["mood"], "wild"]]},
     ("POST", "/threads/{id:str}/turns"): {"message": "Something else"},
     ("POST", "/turns"): {"message": "Something else"},
+    ("POST", "/ag-ui"): {"messages": [{"id": "other", "role": "user", "content": "Something else"}]},
     ("POST", "/sessions/{id:str}/voice"): {"said": "Something else"},
     ("POST", "/sessions/{id:str}/feedback"): {"label": "negative"},
     ("POST", "/ai-sdk/chat"): {

@@ -1,7 +1,7 @@
 """Turns over HTTP: a message is posted, and its turn comes back whole or event by event."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -14,7 +14,8 @@ from clew.api.route import IDEMPOTENCY_KEY
 from clew.api.turns import POST_TURN, POST_TURN_ON, NewThreadTurn, NewTurn, TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError
-from clew.runtime.records.events import Event, RunFinished
+from clew.runtime.model.messages import Message
+from clew.runtime.records.events import Event, Mark, RunFinished
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import LastEvent, etag, memory_mode
@@ -98,10 +99,22 @@ def _turn_access(caller: Caller, thread: str, turn: NewTurn) -> AbstractAsyncCon
 
 
 async def turn_events(
-    caller: Caller, thread: str, turn: NewTurn, *, key: str | None, origin: str, last_event: str | None
+    caller: Caller,
+    thread: str,
+    turn: NewTurn,
+    *,
+    key: str | None,
+    origin: str,
+    last_event: str | None = None,
+    after: Mark | None = None,
+    messages: Sequence[Message] = (),
 ) -> AsyncIterator[StreamEvent]:
-    """Run a turn within the limits, count it, and iterate over its events."""
-    mark = parse_event_id(last_event)
+    """Run a turn within the limits, count it, and iterate over its events.
+
+    ``after`` is the mark of the last event that the client has, in place of the id ``last_event``.
+    ``messages`` come before that of the turn.
+    """
+    mark = after or parse_event_id(last_event)
     with caller.resources.user_turns.enter(caller.name):
         async with _turn_access(caller, thread, turn) as access:
             start = time.perf_counter()
@@ -115,6 +128,7 @@ async def turn_events(
                     key=key,
                     busy=turn.busy,
                     message_id=turn.message_id,
+                    messages=messages,
                     origin=origin,
                     mode=access.mode,
                 ):
