@@ -147,14 +147,15 @@ async def test_whoever_was_refused_is_counted_too() -> None:
         numbers = (await users("another").metrics()).decode()
 
     lines = {line for line in numbers.splitlines() if line.startswith("clew_requests_total")}
+    threads = 'route="/api/v1/threads"'
     assert lines == {
-        'clew_requests_total{method="GET",status="401"} 1.0',
-        'clew_requests_total{method="GET",status="404"} 1.0',
-        'clew_requests_total{method="POST",status="201"} 2.0',
-        'clew_requests_total{method="POST",status="409"} 1.0',
-        'clew_requests_total{method="GET",status="429"} 1.0',
+        f'clew_requests_total{{method="GET",{threads},status="401"}} 1.0',
+        'clew_requests_total{method="GET",route="unmatched",status="404"} 1.0',
+        f'clew_requests_total{{method="POST",{threads},status="201"}} 2.0',
+        f'clew_requests_total{{method="POST",{threads},status="409"}} 1.0',
+        f'clew_requests_total{{method="GET",{threads},status="429"}} 1.0',
     }
-    assert "clew_conflicts_total 1.0" in numbers
+    assert 'clew_conflicts_total{where="request"} 1.0' in numbers
 
 
 async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ControllerRouterHandler, Send
+from litestar.types import ControllerRouterHandler
 
 from clew.agents.agent import Agent
 from clew.agents.discovery import agent_from, find_agent, usable_agents
@@ -24,6 +23,7 @@ from clew.core.errors import ClewError, ServerFull
 from clew.core.values import DEFAULT_TENANT
 from clew.database.database import Database
 from clew.runtime.model.protocol import Model
+from clew.runtime.runtime import Runtime
 from clew.server.http import idempotency
 from clew.server.http.authentication import AuthenticationMiddleware
 from clew.server.http.callers import (
@@ -33,6 +33,7 @@ from clew.server.http.callers import (
 from clew.server.http.client_address import parse_networks
 from clew.server.http.cursors import Cursors
 from clew.server.http.endpoint import route_of
+from clew.server.http.exchange import Exchange
 from clew.server.http.idempotency import IdempotencyMiddleware
 from clew.server.http.limits import ConcurrencyLimit, FailureLimit, RateLimit
 from clew.server.http.openapi import OpenApiPlugin, openapi_config
@@ -44,7 +45,7 @@ from clew.server.identity.authentication import authentication_for
 from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
 from clew.server.identity.identity import Authenticate, AuthSettings
-from clew.server.metrics import Metrics
+from clew.server.metrics import DIRECTORY_VARIABLE, Metrics
 from clew.server.routes.ag_ui import AG_UI_ROUTES
 from clew.server.routes.ai_sdk import AI_SDK_ROUTES
 from clew.server.routes.approvals import APPROVAL_ROUTES
@@ -74,6 +75,7 @@ from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
 from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
 from clew.server.tenants.thread_feed import ThreadFeeds
 from clew.server.tenants.thread_list import thread_texts
+from clew.server.traces import continue_trace
 from clew.urls import open_store
 from clew.workbench.volume.operators import Volumes
 
@@ -99,9 +101,14 @@ ROUTES: list[HTTPRouteHandler] = [
     *ARCHIVE_ROUTES,
     *AI_SDK_ROUTES,
 ]
-DEFAULT_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""Headers of every response that has not its own: no browser caches what people said."""
-EXPOSED_HEADERS = ["ETag", "Retry-After", "Idempotent-Replayed", "WWW-Authenticate", "Content-Disposition"]
+EXPOSED_HEADERS = [
+    "ETag",
+    "Retry-After",
+    "Idempotent-Replayed",
+    "WWW-Authenticate",
+    "Content-Disposition",
+    "X-Request-Id",
+]
 """Headers that pages of allowed origins may read, besides the body."""
 HOUR_MS = 60 * 60 * 1000
 STREAM_RETRY_MS = 5_000
@@ -109,30 +116,23 @@ STREAM_RETRY_MS = 5_000
 
 
 class Application(Litestar):
-    """The server as an application of the framework, with counted responses and ids that hold slashes."""
+    """The server as an application of the framework: responses are counted and logged, ids hold slashes."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one connection."""
         scope = protect_slashes(scope)
-        if scope["type"] == "http":
-            send = _wrap_send(self.state.resources.metrics, scope["method"], send)
-        await super().__call__(scope, receive, send)
+        with continue_trace(scope.get("headers", ())):
+            if scope["type"] == "http":
+                await self._serve_request(scope, receive, send)
+            else:
+                await super().__call__(scope, receive, send)
 
-
-def _wrap_send(metrics: Metrics, method: str, send: Send) -> Send:
-    """Wrap ``send`` so that every response is counted, also a refusal, and has the default headers."""
-    start = time.perf_counter()
-
-    async def send_and_count(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            metrics.count_request(method, message["status"], time.perf_counter() - start)
-            headers = message.get("headers", ())
-            names = {name.lower() for name, _ in headers}
-            missing = [each for each in DEFAULT_HEADERS if each[0] not in names]
-            message = {**message, "headers": [*headers, *missing]}
-        await send(message)
-
-    return send_and_count
+    async def _serve_request(self, scope: Any, receive: Any, send: Any) -> None:
+        exchange = Exchange(scope, self.state.resources.metrics)
+        try:
+            await super().__call__(scope, receive, exchange.wrap_send(send))
+        finally:
+            exchange.log()
 
 
 def create_app(
@@ -277,19 +277,28 @@ def _build_resources(
     realtime: RealtimeProvider | None,
     auth: AuthSettings | None,
 ) -> ServerResources:
+    metrics = Metrics(os.environ.get(DIRECTORY_VARIABLE))
     return ServerResources(
         settings=settings,
         db=db,
         agent=agent,
         realtime=realtime,
         runtimes=TenantRuntimes(
-            db, agent.make_runtime, limit=settings.tenants, incognito_limit=settings.guests
+            db,
+            _observed(agent.make_runtime, metrics),
+            limit=settings.tenants,
+            incognito_limit=settings.guests,
+            on_change=metrics.tenants.set,
         ),
         thread_feeds=ThreadFeeds(db, thread_texts),
         cursors=Cursors(settings.secret),
-        metrics=Metrics(),
+        metrics=metrics,
         streams=ConcurrencyLimit(
-            "open streams", settings.streams, retry_after_ms=STREAM_RETRY_MS, error=ServerFull
+            "open streams",
+            settings.streams,
+            retry_after_ms=STREAM_RETRY_MS,
+            error=ServerFull,
+            on_change=metrics.streams.set,
         ),
         user_streams=ConcurrencyLimit(
             "open streams of one user", settings.user_streams, retry_after_ms=STREAM_RETRY_MS
@@ -301,6 +310,17 @@ def _build_resources(
         local_only=auth is not None and auth.mode == "dev",
         closing=asyncio.Event(),
     )
+
+
+def _observed(make_runtime: MakeRuntime, metrics: Metrics) -> MakeRuntime:
+    """Return a function that makes runtimes whose turns are counted."""
+
+    def make_observed_runtime(db: Database) -> Runtime[Any, Any]:
+        runtime = make_runtime(db)
+        runtime.add_observer(metrics)
+        return runtime
+
+    return make_observed_runtime
 
 
 @asynccontextmanager

@@ -9,12 +9,14 @@ import errno
 import gc
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,10 +35,12 @@ from clew.runtime.records.steps import read_prices
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection, raise_file_limit
 from clew.server.http.client_address import parse_networks
+from clew.server.metrics import DIRECTORY_VARIABLE, forget_dead_workers
 from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 from clew.server.startup_checks import Danger, startup_dangers, startup_settings
 from clew.server.tenants.agent import agent_options
 from clew.server.tenants.realtime import realtime_provider
+from clew.server.traces import check_export, exported_traces
 from clew.urls import open_store
 
 KEEP_ALIVE_SECONDS = 30
@@ -47,6 +51,8 @@ BACKLOG = 2_048
 """How many connections may wait to be taken."""
 GARBAGE_THRESHOLD = 20_000
 """How many more objects than before are made until those among them that nobody knows are looked for."""
+METRICS_PREFIX = "clew-metrics-"
+"""The beginning of the name of a folder that a server made for the metrics of its workers."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -58,12 +64,34 @@ async def serve(settings: ServerSettings, listener: socket.socket) -> None:
     if settings.workers == 1:
         await uvicorn.Server(config).serve([listener])
     else:
-        workers = Workers(config, sockets=[listener])
-        workers.run()
+        with _metrics_directory():
+            workers = Workers(config, sockets=[listener])
+            workers.run()
         if workers.have_failed:
             sys.exit(STARTUP_FAILURE)  # as one alone does; they have said why
         if workers.was_interrupted:
             raise KeyboardInterrupt  # as one alone does
+
+
+@contextmanager
+def _metrics_directory() -> Iterator[None]:
+    """Make the folder in which workers keep their metrics, so that each gives the sum; unless one is set."""
+    if os.environ.get(DIRECTORY_VARIABLE):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix=METRICS_PREFIX, ignore_cleanup_errors=True) as folder:
+        os.environ[DIRECTORY_VARIABLE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[DIRECTORY_VARIABLE]
+
+
+def _remove_metrics() -> None:
+    """Remove the folder of metrics that a parent made which was killed."""
+    folder = os.environ.get(DIRECTORY_VARIABLE, "")
+    if Path(folder).name.startswith(METRICS_PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Workers(Multiprocess):
@@ -98,6 +126,8 @@ class Workers(Multiprocess):
                 self._restart_time = time.monotonic() + RESTART_SECONDS
                 self.processes[index] = Process(self.config, self.sockets)
                 self.processes[index].start()
+        if directory := os.environ.get(DIRECTORY_VARIABLE):
+            forget_dead_workers(directory, {worker.pid for worker in self.processes})
 
 
 def _is_failure(code: int | None) -> bool:
@@ -140,6 +170,7 @@ async def check_prerequisites(settings: ServerSettings) -> None:
     """
     realtime_provider(settings, os.environ)
     read_prices(settings.prices)
+    check_export(os.environ, telemetry=settings.telemetry)
     _check_volume(settings)
     agent = find_agent(settings.agent)
     async with (
@@ -195,7 +226,7 @@ def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
         port=settings.port,
         workers=settings.workers,
         log_level="warning",
-        log_config=_json_logs() if settings.json_logs else None,
+        log_config=_log_config(json=settings.json_logs, access=settings.access_log),
         access_log=False,
         loop="asyncio",
         lifespan="on",
@@ -209,7 +240,16 @@ def uvicorn_config(settings: ServerSettings) -> uvicorn.Config:
 
 def worker() -> Application:
     """Return the application of one process, with the settings of the environment."""
-    return create_app(from_variables(os.environ), lifespan=[_stop_on_signal, collect_less_garbage])
+    return create_app(
+        from_variables(os.environ), lifespan=[_stop_on_signal, _export_traces, collect_less_garbage]
+    )
+
+
+@asynccontextmanager
+async def _export_traces(app: Litestar) -> AsyncIterator[None]:
+    """Export traces for as long as the application lives."""
+    with exported_traces(os.environ, telemetry=app.state.resources.settings.telemetry):
+        yield
 
 
 @asynccontextmanager
@@ -229,6 +269,7 @@ async def _stop_on_signal(app: Litestar) -> AsyncIterator[None]:
 
     def stop_orphan(sentinel: int) -> None:
         loop.remove_reader(sentinel)
+        _remove_metrics()
         signal.raise_signal(signal.SIGTERM)
 
     for number in SIGNALS:
@@ -256,12 +297,20 @@ async def collect_less_garbage(app: Litestar) -> AsyncIterator[None]:
     yield
 
 
-def _json_logs() -> dict[str, Any]:
-    """Return a logging configuration with one JSON object per line."""
+def _log_config(*, json: bool, access: bool) -> dict[str, Any]:
+    """Return a logging configuration: everything as lines of JSON, or the access log alone as plain lines."""
+    access_logger: dict[str, Any] = {"level": "INFO" if access else "WARNING"}
+    if json:
+        formatter: dict[str, Any] = {"()": "clew.server.metrics.JsonLogFormatter"}
+        root = {"root": {"handlers": ["stderr"], "level": "INFO"}}
+    else:
+        formatter, root = {"format": "%(asctime)s %(message)s"}, {}
+        access_logger |= {"handlers": ["stderr"], "propagate": False}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "clew.server.metrics.JsonLogFormatter"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-        "root": {"handlers": ["stderr"], "level": "INFO"},
+        "formatters": {"line": formatter},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "loggers": {"clew.access": access_logger},
+        **root,
     }

@@ -33,7 +33,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``search_provider`` are names of what it may use, and ``skills`` is a folder of texts for its prompts.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
     ``volume`` is the folder of documents, artifacts and files, and of every manifest that is exported.
-    ``prices`` is a file that says what models cost.
+    ``prices`` is a file that says what models cost. Traces are exported if the environment names a collector;
+    with ``telemetry`` it must, and without nothing is exported. ``telemetry_content`` and ``telemetry_users``
+    let spans hold what was said, and who said it.
     """
 
     url: str = "memory://"
@@ -68,6 +70,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     volume: str | None = None
     prices: str | None = None
     json_logs: bool = False
+    access_log: bool = True
+    telemetry: bool | None = None
+    telemetry_content: bool = False
+    telemetry_users: bool = False
 
 
 def from_variables(variables: Mapping[str, str]) -> ServerSettings:

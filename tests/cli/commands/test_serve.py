@@ -56,7 +56,8 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
     """A run of ``clew serve``."""
     child = subprocess.Popen(
         [sys.executable, "-m", "clew.cli", "serve", *arguments],
-        env={**os.environ, **environment},
+        # Nobody reads what it says before its end, so that a line for each request would fill the pipe.
+        env={**os.environ, "CLEW_SERVER_ACCESS_LOG": "false", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

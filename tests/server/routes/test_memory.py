@@ -170,6 +170,6 @@ async def test_the_numbers_are_told_in_the_text_format(users: Users) -> None:
     await users().run_turn("t", "hi")
     answer = await users.http.get("/api/v1/metrics", headers=users.headers())
 
-    assert 'clew_turns_total{termination="natural"} 1.0' in answer.text
+    assert 'clew_turns_total{agent="default",termination="natural"} 1.0' in answer.text
     assert "clew_turn_seconds_bucket" in answer.text
     assert answer.headers["content-type"].startswith("text/plain")

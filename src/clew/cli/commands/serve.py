@@ -66,6 +66,18 @@ ServerVolume = Annotated[
     ),
 ]
 JsonLogs = Annotated[bool | None, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
+AccessLog = Annotated[
+    bool | None,
+    typer.Option("--access-log/--no-access-log", show_default="on", help="Log a line for every request."),
+]
+TelemetryOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--telemetry/--no-telemetry",
+        show_default="if OTEL_EXPORTER_OTLP_ENDPOINT is set",
+        help="Export traces to an OpenTelemetry collector.",
+    ),
+]
 Check = Annotated[bool, typer.Option("--check", help="Report what prevents a start, and do not start.")]
 
 
@@ -85,6 +97,8 @@ async def serve(
     trusted_proxy: TrustedProxies = None,
     volume: ServerVolume = None,
     json_logs: JsonLogs = None,
+    access_log: AccessLog = None,
+    telemetry: TelemetryOption = None,
     check: Check = False,
 ) -> CommandResult:
     """Serve the HTTP API and the Studio until stopped with Ctrl-C.
@@ -97,6 +111,7 @@ async def serve(
 
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
+    options |= {"access_log": access_log, "telemetry": telemetry}
     names = {"agent": agent, "model": model, "embedder": embedder, "search_provider": search_provider}
     names |= {"skills": skills, "volume": volume}
     settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, **options, **names)

@@ -14,7 +14,7 @@ FAILURES = "failed authentications in a minute"
 
 
 class ConcurrencyLimit:
-    """A limit on how many are inside at once, for each name by itself."""
+    """A limit on how many are inside at once, for each name by itself; ``on_change`` gets their number."""
 
     def __init__(
         self,
@@ -23,7 +23,9 @@ class ConcurrencyLimit:
         *,
         retry_after_ms: int = 1_000,
         error: type[RateLimited] = RateLimited,
+        on_change: Callable[[int], None] = lambda in_use: None,
     ) -> None:
+        self._on_change = on_change
         self._what = what
         self._limit = limit
         self._retry_after_ms = retry_after_ms
@@ -53,12 +55,14 @@ class ConcurrencyLimit:
         """
         self.check(name)
         self._counts[name] += 1
+        self._on_change(self.in_use)
         try:
             yield
         finally:
             self._counts[name] -= 1
             if not self._counts[name]:
                 del self._counts[name]
+            self._on_change(self.in_use)
 
 
 class RateLimit:

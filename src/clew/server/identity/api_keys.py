@@ -117,6 +117,11 @@ def api_key_in(headers: Mapping[str, str]) -> str | None:
     return text if text is not None and text.startswith(KEY_PREFIX) else None
 
 
+def public_part(key: str) -> str:
+    """Return the part of an API key that names it, and is no secret."""
+    return key.removeprefix(KEY_PREFIX).partition("_")[0]
+
+
 def bearer_token(headers: Mapping[str, str]) -> str | None:
     """Return the bearer token that a request carries; None if it carries none."""
     kind, _, token = headers.get("authorization", "").partition(" ")

@@ -7,9 +7,12 @@ from litestar.datastructures import State
 
 from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health, StudioExtension
 from clew.core.errors import StoreUnavailable
+from clew.core.values import DEFAULT_TENANT
 from clew.server.http.callers import CurrentCaller
 from clew.server.http.endpoint import endpoint
 from clew.server.http.resources import ServerResources
+from clew.server.identity.directory import Directory
+from clew.server.identity.entries import Tenant
 from clew.server.tenants.agent import is_pinned
 
 READY_SECONDS = 2.0
@@ -64,18 +67,16 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
 
 @endpoint(METRICS)
 async def metrics(caller: CurrentCaller) -> Response[bytes]:
-    """Return the metrics of this process, of all tenants together, for Prometheus. Scope operator."""
+    """Return the metrics of all workers and tenants together, for Prometheus. Scope operator."""
     resources = caller.resources
-    resources.metrics.streams.set(resources.streams.in_use)
-    resources.metrics.tenants.set(len(resources.runtimes.tenants))
     counts = dict.fromkeys(STATUSES, 0)
-    for tenant in resources.runtimes.tenants:
+    known = [tenant.id async for tenant in Directory(resources.db).entries(Tenant) if tenant.enabled]
+    # Also those that are in no directory, and have a runtime in the process that is asked.
+    for tenant in dict.fromkeys([DEFAULT_TENANT, *known, *resources.runtimes.tenants]):
         jobs = resources.db.scope(tenant=tenant).jobs
         for status in STATUSES:
             counts[status] += len(await jobs.list(status=status, limit=MOST_JOBS))
-    for status, count in counts.items():
-        resources.metrics.jobs.labels(status).set(count)
-    return Response(resources.metrics.text(), media_type=METRICS.media_type)
+    return Response(resources.metrics.text(counts), media_type=METRICS.media_type)
 
 
 HEALTH_ROUTES = [health, ready, get_agent, metrics]

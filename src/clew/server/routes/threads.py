@@ -232,6 +232,7 @@ async def append_changeset(
         author=caller.identity.user,
         expect=parse_if_match(if_match),
     )
+    caller.resources.metrics.appends.labels("request").inc()
     return Response(commit_view(commit), status_code=201, headers=etag(commit.version))
 
 

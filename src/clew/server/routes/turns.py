@@ -1,6 +1,5 @@
 """Turns over HTTP: a message is posted, and its turn comes back whole or event by event."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -13,9 +12,8 @@ from clew.api.events import EVENT_STREAM_TYPE, StreamEvent
 from clew.api.route import IDEMPOTENCY_KEY
 from clew.api.turns import POST_TURN, POST_TURN_ON, NewThreadTurn, NewTurn, TurnView
 from clew.core.encoding import check_id
-from clew.core.errors import ClewError
 from clew.runtime.model.messages import Message
-from clew.runtime.records.events import Event, Mark, RunFinished
+from clew.runtime.records.events import Mark
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import LastEvent, etag, memory_mode
@@ -73,23 +71,16 @@ async def _run_turn(
         return await stream_response(caller, events, peek=True)
     with caller.resources.user_turns.enter(caller.name):
         async with _turn_access(caller, thread, data) as access:
-            start = time.perf_counter()
-            try:
-                turn_input = caller.resources.agent.turn_input(data, thread, access.user)
-                result = await access.runtime.run_turn(
-                    thread,
-                    turn_input,
-                    user=access.user,
-                    key=key,
-                    busy=data.busy,
-                    message_id=data.message_id,
-                    origin=HTTP,
-                    mode=access.mode,
-                )
-            except ClewError:
-                caller.resources.metrics.turns.labels("refused").inc()
-                raise
-            count_turn(caller, result.termination, start)
+            result = await access.runtime.run_turn(
+                thread,
+                caller.resources.agent.turn_input(data, thread, access.user),
+                user=access.user,
+                key=key,
+                busy=data.busy,
+                message_id=data.message_id,
+                origin=HTTP,
+                mode=access.mode,
+            )
     return Response(turn_view(result), headers=etag(result.version))
 
 
@@ -109,7 +100,7 @@ async def turn_events(
     after: Mark | None = None,
     messages: Sequence[Message] = (),
 ) -> AsyncIterator[StreamEvent]:
-    """Run a turn within the limits, count it, and iterate over its events.
+    """Run a turn within the limits, and iterate over its events.
 
     ``after`` is the mark of the last event that the client has, in place of the id ``last_event``.
     ``messages`` come before that of the turn.
@@ -117,36 +108,22 @@ async def turn_events(
     mark = after or parse_event_id(last_event)
     with caller.resources.user_turns.enter(caller.name):
         async with _turn_access(caller, thread, turn) as access:
-            start = time.perf_counter()
-            turn_input = caller.resources.agent.turn_input(turn, thread, access.user)
-
-            async def run_events() -> AsyncIterator[Event]:
-                async for event in access.runtime.stream_turn(
-                    thread,
-                    turn_input,
-                    user=access.user,
-                    key=key,
-                    busy=turn.busy,
-                    message_id=turn.message_id,
-                    messages=messages,
-                    origin=origin,
-                    mode=access.mode,
-                ):
-                    if isinstance(event, RunFinished):
-                        count_turn(caller, event.termination, start)
-                    yield event
-
+            events = access.runtime.stream_turn(
+                thread,
+                caller.resources.agent.turn_input(turn, thread, access.user),
+                user=access.user,
+                key=key,
+                busy=turn.busy,
+                message_id=turn.message_id,
+                messages=messages,
+                origin=origin,
+                mode=access.mode,
+            )
             mark = mark or await mark_before_turn(access.db, thread, key)
             async for each in resumable_turn_events(
-                run_events(), access.runtime, access.db.thread(thread), access.user, mark
+                events, access.runtime, access.db.thread(thread), access.user, mark
             ):
                 yield each
-
-
-def count_turn(caller: Caller, termination: str, start: float) -> None:
-    """Count a turn that has ended in the metrics."""
-    caller.resources.metrics.turns.labels(termination).inc()
-    caller.resources.metrics.turn_seconds.observe(time.perf_counter() - start)
 
 
 TURN_ROUTES = [post_turn, post_thread_turn]

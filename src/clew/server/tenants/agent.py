@@ -18,6 +18,7 @@ from clew.runtime.records.steps import read_prices
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import LeaseConfig, RuntimeConfig, SessionConfig
 from clew.runtime.state.inputs import TurnInput, inputs_of
+from clew.runtime.telemetry.telemetry import TelemetryConfig
 from clew.server.settings import ServerSettings
 
 
@@ -78,6 +79,7 @@ async def open_agent(
         leases=LeaseConfig(sweep_seconds=settings.sweep_seconds),
         prices=read_prices(settings.prices),
         pinned=is_pinned(settings),
+        telemetry=TelemetryConfig(content=settings.telemetry_content, users=settings.telemetry_users),
     )
     options = agent_options(settings)
     async with open_settings(agent, options, os.environ, config=config, model=model) as agent_settings:

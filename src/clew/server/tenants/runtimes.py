@@ -37,11 +37,21 @@ class _OpenRuntime:
 
 
 class TenantRuntimes:
-    """The runtimes of a process. Beyond ``limit`` the longest unused one that is idle is closed."""
+    """The runtimes of a process. Beyond ``limit`` the longest unused one that is idle is closed.
+
+    ``on_change`` gets their number.
+    """
 
     def __init__(
-        self, db: Database, make_runtime: MakeRuntime, *, limit: int, incognito_limit: int = 1_000
+        self,
+        db: Database,
+        make_runtime: MakeRuntime,
+        *,
+        limit: int,
+        incognito_limit: int = 1_000,
+        on_change: Callable[[int], None] = lambda count: None,
     ) -> None:
+        self._on_change = on_change
         self.incognito = IncognitoThreads(make_runtime, limit=incognito_limit)
         self._db = db
         self._make_runtime = make_runtime
@@ -67,6 +77,7 @@ class TenantRuntimes:
         is_new = entry is None
         if entry is None:
             entry = self._runtimes[tenant] = _OpenRuntime(self._make_runtime(self._db.scope(tenant=tenant)))
+            self._on_change(len(self._runtimes))
         self._runtimes.move_to_end(tenant)
         entry.use_count += 1
         try:
@@ -83,7 +94,9 @@ class TenantRuntimes:
             idle_tenant = next((tenant for tenant, each in self._runtimes.items() if each.is_idle), None)
             if idle_tenant is None:
                 return
-            await self._runtimes.pop(idle_tenant).runtime.close()
+            idle_entry = self._runtimes.pop(idle_tenant)
+            self._on_change(len(self._runtimes))
+            await idle_entry.runtime.close()
 
     async def tend_tenants(self, list_tenants: ListTenants, *, seconds: float) -> None:
         """Keep every known tenant swept, until the server closes.
@@ -122,4 +135,5 @@ class TenantRuntimes:
         await self.incognito.close()
         while self._runtimes:
             _, each = self._runtimes.popitem()
+            self._on_change(len(self._runtimes))
             await each.runtime.close()
