@@ -1,6 +1,5 @@
 """AG-UI over HTTP: the input of a run comes in, and the run goes out event by event."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib.util import find_spec
@@ -17,13 +16,13 @@ from clew.api.turns import NewTurn
 from clew.core.encoding import check_id
 from clew.core.errors import MissingExtra, TurnBusy
 from clew.runtime.model.messages import Message
-from clew.runtime.records.events import Event, Mark, RunFinished
+from clew.runtime.records.events import Mark
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import LastEvent, memory_mode
 from clew.server.http.paths import check_reachable
 from clew.server.http.sse import stream_response
-from clew.server.routes.turns import count_turn, turn_events
+from clew.server.routes.turns import turn_events
 from clew.server.tenants.turn_events import parse_event_id, resumable_turn_events
 
 if TYPE_CHECKING:
@@ -114,18 +113,11 @@ def _turn(
 async def _resumption(
     caller: Caller, access: ThreadAccess, plan: "RunPlan", thread: str, mark: Mark
 ) -> AsyncIterator[StreamEvent]:
-    """Go on with the run of a plan, and count it as a turn."""
-    start = time.perf_counter()
-
-    async def run_events() -> AsyncIterator[Event]:
-        async for event in access.runtime.stream_resume(thread, plan.decisions, user=access.user):
-            if isinstance(event, RunFinished):
-                count_turn(caller, event.termination, start)
-            yield event
-
+    """Go on with the run of a plan."""
+    events = access.runtime.stream_resume(thread, plan.decisions, user=access.user)
     with caller.resources.user_turns.enter(caller.name), suppress(TurnBusy):  # another request was faster
         async for each in resumable_turn_events(
-            run_events(), access.runtime, access.db.thread(thread), access.user, mark
+            events, access.runtime, access.db.thread(thread), access.user, mark
         ):
             yield each
 
