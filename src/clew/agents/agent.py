@@ -159,14 +159,13 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             problem = f"An agent cannot be called {self.name!r}. Use letters, digits, '-' and '_', up to 64."
             raise InvalidArgument(problem=problem)
 
-    def check_name(self, db: Database, settings: AgentSettings) -> None:
-        """Refuse an agent whose runtimes have another name, before anything is served.
+    def runtime_name(self, db: Database, settings: AgentSettings) -> str:
+        """Return the name that its runtimes have; an agent that is nothing but a function has theirs.
 
         Raises:
-            InvalidArgument: They have.
+            InvalidArgument: They have another name than the agent.
         """
-        if self.name != DEFAULT_AGENT:
-            self.open_runtime(db, settings)
+        return self.open_runtime(db, settings).agent
 
     def open_runtime(self, db: Database, settings: AgentSettings) -> Runtime[Any, Any]:
         """Make a runtime that writes threads under the agent's name.

@@ -56,6 +56,7 @@ class AgUiOptions(
     busy: WhenBusy = "wait"
     channel: ChannelName = "web"
     installed_skills: SkillNames = ()
+    agent: str | None = None
     last_event_id: str | None = None
 
 

@@ -47,6 +47,7 @@ class NewChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     busy: WhenBusy = "wait"
     channel: ChannelName = "web"
     installed_skills: SkillNames = ()
+    agent: str | None = None
 
 
 class ChatMessages(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,24 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     studio: list[StudioExtension] = []
 
 
+class AgentListEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that is served here or only installed; the ``default`` one answers where none is named."""
+
+    name: str
+    served: bool
+    default: bool = False
+    description: str = ""
+    model: str | None = None
+
+
+class AgentList(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents of a server, the default one first, those that are served before the others."""
+
+    agents: list[AgentListEntry]
+
+
 HEALTH = Route("health", "GET", "/health", Health, open_to_all=True)
 READY = Route("ready", "GET", "/ready", Health, open_to_all=True)
 GET_AGENT = Route("get_agent", "GET", "/agent", AgentView)
+LIST_AGENTS = Route("list_agents", "GET", "/agents", AgentList)
 METRICS = Route("metrics", "GET", "/metrics", bytes, media_type=METRICS_TYPE, scope="operator")

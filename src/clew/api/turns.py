@@ -27,6 +27,7 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     If neither names a user, the thread is nobody's, and what is learned belongs to the thread. With the mode
     ``incognito`` no trace is left: the thread lives in one process until it is ended, and without a mode it
     stays as it began. ``installed_skills`` are names of skills that the server has, for agents that take any.
+    ``agent`` is the one that answers, where the server has several; a thread that has one needs no name.
     """
 
     message: str
@@ -36,6 +37,7 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     busy: WhenBusy = "wait"
     channel: ChannelName = "web"
     installed_skills: SkillNames = ()
+    agent: str | None = None
 
 
 class NewThreadTurn(NewTurn, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +60,7 @@ class SocketRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     busy: WhenBusy = "wait"
     channel: ChannelName = "web"
     installed_skills: SkillNames = ()
+    agent: str | None = None
 
 
 class UsageView(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from clew.cli.commands import (
     feedback,
     jobs,
     memory,
+    projects,
     runs,
     serve,
     sessions,
@@ -38,6 +39,7 @@ from clew.cli.commands.search import search
 
 COMMANDS: tuple[CommandFunction, ...] = (
     demo,
+    projects.new,
     chat,
     commands_work.work,
     commands_work.sandboxes,

@@ -1,6 +1,6 @@
 """Calls of the server itself: its health, its agent and its metrics."""
 
-from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health
+from clew.api.health import GET_AGENT, HEALTH, LIST_AGENTS, METRICS, READY, AgentList, AgentView, Health
 from clew.client.call import ApiCall, CallMethod, api_call
 
 
@@ -24,5 +24,10 @@ class HealthMethods:
 
     @CallMethod
     def agent(self) -> ApiCall[AgentView]:
-        """Return the agent of the server."""
+        """Return the agent of the server; of several, the default one."""
         return api_call(GET_AGENT)
+
+    @CallMethod
+    def agents(self) -> ApiCall[AgentList]:
+        """Return the agents that are served or installed there."""
+        return api_call(LIST_AGENTS)

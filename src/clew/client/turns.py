@@ -28,6 +28,7 @@ class TurnMethods:
         busy: WhenBusy = "wait",
         channel: ChannelName = "web",
         installed_skills: Sequence[str] = (),
+        agent: str | None = None,
         key: str | None = None,
     ) -> ApiCall[TurnView]:
         """Run one turn, and return its result."""
@@ -39,6 +40,7 @@ class TurnMethods:
             busy=busy,
             channel=channel,
             installed_skills=tuple(installed_skills),
+            agent=agent,
         )
         return api_call(POST_TURN, thread, body=body, key=key)
 
@@ -53,6 +55,7 @@ class TurnMethods:
         busy: WhenBusy = "wait",
         channel: ChannelName = "web",
         installed_skills: Sequence[str] = (),
+        agent: str | None = None,
         key: str | None = None,
         after: str | None = None,
     ) -> ApiCall[StreamEvent]:
@@ -64,6 +67,7 @@ class TurnMethods:
             busy=busy,
             channel=channel,
             installed_skills=tuple(installed_skills),
+            agent=agent,
         )
         # Without a key the second connection would begin a second turn.
         return api_call(TURN_EVENTS, thread, body=body, key=key or secrets.token_hex(16), last_event=after)

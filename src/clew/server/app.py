@@ -17,7 +17,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ControllerRouterHandler
 
 from clew.agents.agent import Agent
-from clew.agents.discovery import agent_from, find_agent, usable_agents
+from clew.agents.discovery import agent_from, usable_agents
 from clew.api.route import API_PREFIX
 from clew.core.errors import ClewError, ServerFull
 from clew.core.values import DEFAULT_TENANT
@@ -70,9 +70,10 @@ from clew.server.routes.websocket import WEBSOCKET_ROUTES
 from clew.server.routes.workbench import WORKBENCH_ROUTES
 from clew.server.settings import ServerSettings
 from clew.server.startup_checks import check_startup, startup_settings
-from clew.server.tenants.agent import ServedAgent, open_agent
+from clew.server.tenants.agent import find_agents, open_agent, settings_for_agent
+from clew.server.tenants.agents import AgentEntry, ServedAgents
 from clew.server.tenants.realtime import RealtimeProvider, realtime_provider
-from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes
+from clew.server.tenants.runtimes import MakeRuntime, TenantRuntimes, ignore_count
 from clew.server.tenants.thread_feed import ThreadFeeds
 from clew.server.tenants.thread_list import thread_texts
 from clew.server.traces import continue_trace
@@ -141,6 +142,7 @@ def create_app(
     db: Database | None = None,
     authenticate: Authenticate | None = None,
     agent: Agent | MakeRuntime | None = None,
+    agents: Sequence[Agent | MakeRuntime] = (),
     model: Model | None = None,
     realtime: RealtimeProvider | None = None,
     lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
@@ -149,19 +151,22 @@ def create_app(
 
     A database that is given stays open; otherwise the one of the settings is opened and closed with the
     application. ``agent`` answers, with the model: an ``Agent``, or a function that makes a runtime; without
-    it, the one that the settings name. Routes and pages of the Studio come from it and from every agent that
-    is installed. ``realtime`` begins calls; without it, the provider that the settings name.
+    it, those that the settings name. ``agents`` are served besides, for turns that name them and for their
+    own threads. Routes and pages of the Studio come from them and from every agent that is installed.
+    ``realtime`` begins calls; without it, the provider that the settings name.
     """
     settings = settings or ServerSettings()
     provider = realtime or realtime_provider(settings, os.environ)
-    served = find_agent(settings.agent) if agent is None else agent_from(agent, "The agent")
-    agents = [served, *(each for each in usable_agents() if each.name != served.name)]
-    parts = _AppParts(settings=settings, db=db, agent=served, model=model, realtime=provider)
+    served = find_agents(settings) if agent is None else [agent_from(agent, "The agent")]
+    served += [agent_from(each, "The agent") for each in agents]
+    names = {each.name for each in served}
+    all_agents = [*served, *(each for each in usable_agents() if each.name not in names)]
+    parts = _AppParts(settings=settings, db=db, agents=served, model=model, realtime=provider)
     authenticator = authenticate or _LateAuthentication()
     return Application(
         route_handlers=[
             *_api_routers(ROUTES, settings),
-            Router(API_PREFIX, route_handlers=[*WEBSOCKET_ROUTES, *_agent_routes(agents)]),
+            Router(API_PREFIX, route_handlers=[*WEBSOCKET_ROUTES, *_agent_routes(all_agents)]),
             *STUDIO_ROUTES,
         ],
         dependencies={"caller": Provide(provide_caller), "thread_id": Provide(provide_thread_id)},
@@ -177,7 +182,7 @@ def create_app(
         cors_config=_cors(settings.cors),
         openapi_config=openapi_config(f"{API_PREFIX}/openapi"),
         plugins=[OpenApiPlugin()],
-        state=State({"agents": agents, "agent_files": agent_files(agents)}),
+        state=State({"agents": all_agents, "agent_files": agent_files(all_agents)}),
         logging_config=None,
         debug=False,
     )
@@ -208,7 +213,7 @@ class _AppParts(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: ServerSettings
     db: Database | None
-    agent: Agent
+    agents: Sequence[Agent]
     model: Model | None
     realtime: RealtimeProvider | None
 
@@ -241,15 +246,42 @@ def _lifespan(
             if parts.settings.volume is not None and db.files is None:
                 db.files = Volumes(Path(parts.settings.volume))
             auth = await _configure_authentication(parts.settings, db, authenticator)
-            agent = await stack.enter_async_context(open_agent(parts.agent, parts.settings, parts.model))
-            agent.agent.check_name(db, agent.settings)
-            resources = _build_resources(parts.settings, db, agent, parts.realtime, auth)
+            metrics = Metrics(os.environ.get(DIRECTORY_VARIABLE))
+            agents = await _open_agents(stack, parts, db, metrics)
+            resources = _build_resources(parts, db, agents, metrics, auth)
             app.state.resources = resources
-            stack.push_async_callback(resources.runtimes.close, drain_seconds=parts.settings.drain_seconds)
+            stack.push_async_callback(_close_agents, agents, parts.settings.drain_seconds)
             await stack.enter_async_context(_run_in_background(lambda: _tend_tenants(resources)))
             yield
 
     return lifespan
+
+
+async def _open_agents(
+    stack: AsyncExitStack, parts: _AppParts, db: Database, metrics: Metrics
+) -> ServedAgents:
+    """Open the agents with the model of the server, for as long as the stack lasts."""
+    entries: list[AgentEntry] = []
+    for agent in parts.agents:
+        settings = settings_for_agent(parts.settings, agent, parts.agents)
+        served = await stack.enter_async_context(open_agent(agent, settings, parts.model))
+        runtimes = TenantRuntimes(
+            db,
+            _observed(served.make_runtime, metrics),
+            limit=settings.tenants,
+            incognito_limit=settings.guests,
+            # Every agent has a runtime for every tenant that is looked after, so one of them counts.
+            on_change=ignore_count if entries else metrics.tenants.set,
+        )
+        name = agent.runtime_name(db, served.settings)
+        entries.append(AgentEntry(name=name, served=served, runtimes=runtimes))
+    return ServedAgents(entries)
+
+
+async def _close_agents(agents: ServedAgents, drain_seconds: float) -> None:
+    """Wait for the turns at work of all agents at once; then close their runtimes."""
+    closings = [entry.runtimes.close(drain_seconds=drain_seconds) for entry in agents]
+    await asyncio.gather(*closings)
 
 
 async def _configure_authentication(
@@ -271,25 +303,18 @@ async def _configure_authentication(
 
 
 def _build_resources(
-    settings: ServerSettings,
+    parts: _AppParts,
     db: Database,
-    agent: ServedAgent,
-    realtime: RealtimeProvider | None,
+    agents: ServedAgents,
+    metrics: Metrics,
     auth: AuthSettings | None,
 ) -> ServerResources:
-    metrics = Metrics(os.environ.get(DIRECTORY_VARIABLE))
+    settings = parts.settings
     return ServerResources(
         settings=settings,
         db=db,
-        agent=agent,
-        realtime=realtime,
-        runtimes=TenantRuntimes(
-            db,
-            _observed(agent.make_runtime, metrics),
-            limit=settings.tenants,
-            incognito_limit=settings.guests,
-            on_change=metrics.tenants.set,
-        ),
+        agents=agents,
+        realtime=parts.realtime,
         thread_feeds=ThreadFeeds(db, thread_texts),
         cursors=Cursors(settings.secret),
         metrics=metrics,
@@ -341,9 +366,13 @@ async def _tend_tenants(resources: ServerResources) -> None:
     async def list_tenants() -> list[str]:
         directory_tenants = [tenant.id async for tenant in directory.entries(Tenant) if tenant.enabled]
         cutoff = resources.db.store.now() - int(resources.settings.key_hours * HOUR_MS)
-        tenants = list(dict.fromkeys([DEFAULT_TENANT, *directory_tenants, *resources.runtimes.tenants]))
+        open_tenants = [tenant for entry in resources.agents for tenant in entry.runtimes.tenants]
+        tenants = list(dict.fromkeys([DEFAULT_TENANT, *directory_tenants, *open_tenants]))
         for tenant in tenants:
             await idempotency.drop_old_answers(resources.db.scope(tenant=tenant), before=cutoff)
         return tenants
 
-    await resources.runtimes.tend_tenants(list_tenants, seconds=resources.settings.sweep_seconds)
+    async with asyncio.TaskGroup() as group:
+        for entry in resources.agents:
+            tending = entry.runtimes.tend_tenants(list_tenants, seconds=resources.settings.sweep_seconds)
+            group.create_task(tending)

@@ -15,21 +15,23 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import uvicorn
 from litestar import Litestar
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.basereload import BaseReload
 from uvicorn.supervisors.multiprocess import Process
 
-from clew.agents.discovery import find_agent
 from clew.agents.options import open_settings
-from clew.core.errors import InvalidArgument
+from clew.core.errors import ClewError, InvalidArgument
 from clew.database.database import Database
 from clew.runtime.records.steps import read_prices
 from clew.server.app import Application, create_app
@@ -38,7 +40,8 @@ from clew.server.http.client_address import parse_networks
 from clew.server.metrics import DIRECTORY_VARIABLE, forget_dead_workers
 from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 from clew.server.startup_checks import Danger, startup_dangers, startup_settings
-from clew.server.tenants.agent import agent_options
+from clew.server.tenants.agent import agent_options, find_agents, settings_for_agent
+from clew.server.tenants.agents import check_distinct
 from clew.server.tenants.realtime import realtime_provider
 from clew.server.traces import check_export, exported_traces
 from clew.urls import open_store
@@ -47,6 +50,8 @@ KEEP_ALIVE_SECONDS = 30
 """How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
 RESTART_SECONDS = 5.0
 """How long a worker that failed is not started again, while others serve."""
+RELOAD_DRAIN_SECONDS = 1.0
+"""How long turns at work may take before a process is replaced because a file has changed."""
 BACKLOG = 2_048
 """How many connections may wait to be taken."""
 GARBAGE_THRESHOLD = 20_000
@@ -56,12 +61,22 @@ METRICS_PREFIX = "clew-metrics-"
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def serve(settings: ServerSettings, listener: socket.socket) -> None:
-    """Serve until told to stop. With several workers this process only watches over them."""
+async def serve(settings: ServerSettings, listener: socket.socket, *, reload: bool = False) -> None:
+    """Serve until told to stop. With several workers, or ``reload``, this process only watches over them."""
+    if reload:
+        # Whoever works on an agent does not want to wait for the answers of the old one.
+        drain_seconds = min(settings.drain_seconds, RELOAD_DRAIN_SECONDS)
+        settings = msgspec.structs.replace(settings, drain_seconds=drain_seconds)
     os.environ.update(as_variables(settings))
     raise_file_limit()
     config = uvicorn_config(settings)
-    if settings.workers == 1:
+    if reload:
+        config.app = f"{__name__}:worker_in_development"
+        reloader = Reloader(config, listener, watched_folders(settings))
+        reloader.run()
+        if reloader.was_interrupted:
+            raise KeyboardInterrupt  # as a server without a reloader does
+    elif settings.workers == 1:
         await uvicorn.Server(config).serve([listener])
     else:
         with _metrics_directory():
@@ -130,6 +145,64 @@ class Workers(Multiprocess):
             forget_dead_workers(directory, {worker.pid for worker in self.processes})
 
 
+class Reloader(BaseReload):
+    """One process that serves, and is replaced whenever a Python file in some folders changes.
+
+    Uvicorn's own looks at every file below a folder, also those of an environment that is installed there,
+    and forgets a change that is made while it restarts.
+    """
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, folders: Sequence[Path]) -> None:
+        super().__init__(config, uvicorn.Server(config).run, [listener])
+        self.reloader_name = "Clew"
+        self.was_interrupted = False
+        self._folders = folders
+        self._times = python_file_times(folders)
+
+    def signal_handler(self, sig: int, frame: FrameType | None) -> None:
+        """Stop for a signal, and know whether it was Ctrl-C."""
+        self.was_interrupted = sig == signal.SIGINT
+        super().signal_handler(sig, frame)
+
+    def should_restart(self) -> list[Path] | None:
+        """Return the files that have changed, come or gone since the last look."""
+        self.pause()
+        before, self._times = self._times, python_file_times(self._folders)
+        paths = before.keys() | self._times.keys()
+        return sorted(path for path in paths if before.get(path) != self._times.get(path)) or None
+
+
+def python_file_times(folders: Sequence[Path]) -> dict[Path, int]:
+    """Return when each Python file below some folders was changed, but for what is hidden or installed."""
+    times: dict[Path, int] = {}
+    for top in folders:
+        for folder, names, files in os.walk(top):
+            names[:] = [name for name in names if not _is_passed_over(Path(folder) / name)]
+            for path in (Path(folder) / file for file in files if file.endswith(".py")):
+                with suppress(OSError):  # it was deleted just now
+                    times[path] = path.stat().st_mtime_ns
+    return times
+
+
+def _is_passed_over(folder: Path) -> bool:
+    is_environment = (folder / "pyvenv.cfg").exists()
+    return folder.name.startswith((".", "__")) or folder.name == "node_modules" or is_environment
+
+
+def watched_folders(settings: ServerSettings) -> list[Path]:
+    """Return the current folder, and those of the agents' modules that are elsewhere and not installed."""
+    folders = [Path.cwd()]
+    for reference in (settings.agent or "").split(","):
+        module, colon, _ = reference.partition(":")
+        spec = find_spec(module.partition(".")[0]) if colon else None
+        if spec is None or spec.origin is None:
+            continue
+        folder = Path(spec.origin).resolve().parent
+        if "site-packages" not in folder.parts and not folder.is_relative_to(Path.cwd()):
+            folders.append(folder)
+    return folders
+
+
 def _is_failure(code: int | None) -> bool:
     """Return whether a process ended with an error; one that was killed has a code below zero."""
     return code is not None and code > 0
@@ -172,12 +245,14 @@ async def check_prerequisites(settings: ServerSettings) -> None:
     read_prices(settings.prices)
     check_export(os.environ, telemetry=settings.telemetry)
     _check_volume(settings)
-    agent = find_agent(settings.agent)
-    async with (
-        Database(await open_store(settings.url), owns_store=True) as db,
-        open_settings(agent, agent_options(settings), os.environ) as agent_settings,
-    ):
-        agent.check_name(db, agent_settings)
+    agents = find_agents(settings)
+    names: list[str] = []
+    async with Database(await open_store(settings.url), owns_store=True) as db:
+        for agent in agents:
+            options = agent_options(settings_for_agent(settings, agent, agents))
+            async with open_settings(agent, options, os.environ) as agent_settings:
+                names.append(agent.runtime_name(db, agent_settings))
+    check_distinct(names)
 
 
 def _check_volume(settings: ServerSettings) -> None:
@@ -250,6 +325,18 @@ async def _export_traces(app: Litestar) -> AsyncIterator[None]:
     """Export traces for as long as the application lives."""
     with exported_traces(os.environ, telemetry=app.state.resources.settings.telemetry):
         yield
+
+
+def worker_in_development() -> Application:
+    """Return the application of a process that is replaced when a file changes.
+
+    An agent that cannot be loaded is said in a sentence; the next change is the next attempt.
+    """
+    try:
+        return worker()
+    except ClewError as error:
+        sys.stderr.write(f"{error}\nNothing is served until that is mended.\n")
+        sys.exit(STARTUP_FAILURE)
 
 
 @asynccontextmanager

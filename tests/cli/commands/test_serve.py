@@ -202,13 +202,14 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
         ),
         (["--model", "a:b", "--cors", "https://b.example"], {"model": "a:b", "cors": ("https://b.example",)}),
         (["--agent", "plain"], {"agent": "plain"}),
+        (["--agent", "plain", "--agent", "companion"], {"agent": "plain,companion"}),
         (
             ["--embedder", "none", "--search-provider", "searxng:https://b.example", "--skills", "b"],
             {"embedder": "none", "search_provider": "searxng:https://b.example", "skills": "b"},
         ),
         (["--volume", "elsewhere"], {"volume": "elsewhere"}),
     ],
-    ids=["nothing", "the address", "the rest", "the agent", "what it may use", "the volume"],
+    ids=["nothing", "the address", "the rest", "the agent", "agents", "what it may use", "the volume"],
 )
 def test_what_the_command_is_not_told_the_environment_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], changes: dict[str, object]
@@ -229,7 +230,7 @@ def test_what_the_command_is_not_told_the_environment_says(
     )
     starts: list[ServerSettings] = []
 
-    async def start(settings: ServerSettings, *_: object) -> None:
+    async def start(settings: ServerSettings, *_: object, **__: object) -> None:
         starts.append(settings)
 
     for name in ("serve", "check_prerequisites"):

@@ -50,6 +50,7 @@ async def until_idle(runtime: Runtime) -> None:
 # Interrupt.
 
 
+@pytest.mark.promise("R-24")
 async def test_an_interrupted_answer_stays_as_far_as_it_was_said(db: Database) -> None:
     half = HalfAnswer()
     async with Runtime(db, model=ScriptedModel(half.line, "Two."), config=LONG_LEASE) as runtime:

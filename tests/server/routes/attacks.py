@@ -260,6 +260,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART, cursor="taken"),
     ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=FORBIDDEN),
     ("GET", "/agent"): Attack(ask=get("/agent"), others=APART),
+    ("GET", "/agents"): Attack(ask=get("/agents"), others=APART),
     ("GET", "/metrics"): Attack(ask=get("/metrics"), others=FORBIDDEN, owner="the server's operator"),
     # Calls.
     ("POST", "/sessions/{id:str}/voice"): Attack(

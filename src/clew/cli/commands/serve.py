@@ -9,14 +9,13 @@ import typer
 from rich.text import Text
 
 from clew.agents.agent import Agent
-from clew.agents.discovery import find_agent
 from clew.cli.agent_options import (
     ServedEmbedderOption,
     ServedSearchProviderOption,
     ServedSkillsOption,
 )
 from clew.cli.command import CommandCall, CommandResult
-from clew.core.errors import MissingExtra, UnsafeSettings
+from clew.core.errors import InvalidArgument, MissingExtra, UnsafeSettings
 from clew.core.redaction import without_password
 
 if TYPE_CHECKING:
@@ -36,13 +35,13 @@ Workers = Annotated[
 Model = Annotated[
     str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model; offline without one.")
 ]
-ServedAgentOption = Annotated[
-    str | None,
+ServedAgentsOption = Annotated[
+    list[str] | None,
     typer.Option(
         "--agent",
         envvar=["CLEW_SERVER_AGENT", "CLEW_AGENT"],
         metavar="NAME",
-        help="The agent: an installed one, or module:attribute.",
+        help="An agent: an installed one, or module:attribute; repeatable, the first is the default.",
     ),
 ]
 Cors = Annotated[
@@ -78,6 +77,9 @@ TelemetryOption = Annotated[
         help="Export traces to an OpenTelemetry collector.",
     ),
 ]
+Reload = Annotated[
+    bool, typer.Option("--reload", help="Restart when a Python file here changes. For development.")
+]
 Check = Annotated[bool, typer.Option("--check", help="Report what prevents a start, and do not start.")]
 
 
@@ -88,7 +90,7 @@ async def serve(
     host: Host = None,
     port: Port = None,
     workers: Workers = None,
-    agent: ServedAgentOption = None,
+    agent: ServedAgentsOption = None,
     model: Model = None,
     embedder: ServedEmbedderOption = None,
     search_provider: ServedSearchProviderOption = None,
@@ -99,6 +101,7 @@ async def serve(
     json_logs: JsonLogs = None,
     access_log: AccessLog = None,
     telemetry: TelemetryOption = None,
+    reload: Reload = False,
     check: Check = False,
 ) -> CommandResult:
     """Serve the HTTP API and the Studio until stopped with Ctrl-C.
@@ -108,13 +111,21 @@ async def serve(
     Example: clew serve --db sqlite:///agent.db --port 8100
     """
     from clew.server import process
+    from clew.server.tenants.agent import find_agents
 
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
     options |= {"access_log": access_log, "telemetry": telemetry}
-    names = {"agent": agent, "model": model, "embedder": embedder, "search_provider": search_provider}
+    names = {
+        "agent": ",".join(agent or ()) or None,
+        "model": model,
+        "embedder": embedder,
+        "search_provider": search_provider,
+    }
     names |= {"skills": skills, "volume": volume}
     settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, **options, **names)
+    if reload and settings.workers > 1:
+        raise InvalidArgument(problem="--reload serves with one process. Leave out --workers, or --reload.")
     dangers = await process.dangers_of_start(settings, os.environ)
     if check:
         return check_result(dangers)
@@ -124,8 +135,8 @@ async def serve(
     with process.open_listener(settings) as listener:
         access = os.environ.get("AUTH_MODE", "dev")
         # Lines are not wrapped, so that an address or a path can be copied whole.
-        call.err.print(Text(banner(settings, find_agent(settings.agent), access)), soft_wrap=True)
-        await process.serve(settings, listener)
+        call.err.print(Text(banner(settings, find_agents(settings), access)), soft_wrap=True)
+        await process.serve(settings, listener, reload=reload)
     return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
 
 
@@ -164,26 +175,26 @@ def danger_lines(dangers: "Sequence[Danger]") -> list[str]:
     return [f"{danger.sentence} ({danger.code})" for danger in dangers]
 
 
-def banner(settings: "ServerSettings", agent: Agent, access: str) -> str:
+def banner(settings: "ServerSettings", agents: Sequence[Agent], access: str) -> str:
     """The banner of a server: what is served, where, and how."""
-    own_model = "the agent's own" if agent.brings_model else "offline; --model names one"
+    own_model = "the agent's own" if agents[0].brings_model else "offline; --model names one"
     return "\n".join(
         [
             f"Clew serves http://{settings.host}:{settings.port}/api/v1",
             f"  studio   http://{settings.host}:{settings.port}/studio",
             f"  store    {without_password(settings.url)}",
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
-            f"  agent    {settings.agent or agent.name}",
+            f"  agent    {', '.join((settings.agent or agents[0].name).split(','))}",
             f"  model    {settings.model or own_model}",
-            *_option_lines(settings, agent),
+            *_option_lines(settings, agents),
             f"  workers  {settings.workers}",
             f"  volume   {settings.volume or 'none; --volume names one'}",
         ]
     )
 
 
-def _option_lines(settings: "ServerSettings", agent: Agent) -> list[str]:
-    """Lines about the rest that the agent gets, and whether it uses it."""
+def _option_lines(settings: "ServerSettings", agents: Sequence[Agent]) -> list[str]:
+    """Lines about the rest that the agents get, and whether any uses it."""
     names = {
         "embedder": settings.embedder,
         "search_provider": settings.search_provider and without_password(settings.search_provider),
@@ -191,7 +202,7 @@ def _option_lines(settings: "ServerSettings", agent: Agent) -> list[str]:
     }
     return [
         f"  {name.partition('_')[0]:<8} {value}"
-        + ("" if name in agent.uses else "; the agent does not use it")
+        + ("" if any(name in agent.uses for agent in agents) else "; the agent does not use it")
         for name, value in names.items()
         if value
     ]

@@ -10,8 +10,8 @@ from clew.runtime.records.runs import RUNNING
 from clew.runtime.state.run_state import RunState
 from clew.runtime.turn.journal import ThreadJournal
 
-WATCH_AFTER = 0.05
-"""Seconds after which the thread of a run is watched: most turns without a model have ended by then."""
+WATCH_AFTER = 0.2
+"""Seconds after which the thread of a run is watched: a turn that is quicker pays nothing for it."""
 WATCH_SECONDS = 60.0
 CONFIRM_SECONDS = 0.01
 """The time in which a commit of the run itself, which wakes its watch too, is confirmed to its journal."""

@@ -26,14 +26,17 @@ from clew.server.http.resources import ServerResources
 from clew.server.identity.entries import DEFAULT_WORKSPACE
 from clew.server.identity.identity import Identity
 from clew.server.identity.roles import ADMIN
+from clew.server.tenants.agent import ServedAgent
+from clew.server.tenants.agents import AgentEntry
 from clew.server.tenants.incognito import IncognitoThreads
 
 T = TypeVar("T")
 
 
 class ThreadAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a thread for a caller: its runtime and database, and the user and mode to use there."""
+    """The place of a thread for a caller: its agent, runtime and database, and the user and mode there."""
 
+    agent: ServedAgent
     runtime: Runtime[Any, Any]
     db: Database
     user: str | None
@@ -158,10 +161,28 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return ListPages(self.resources.cursors, name, cursor, kind)
 
     @asynccontextmanager
-    async def runtime(self) -> AsyncIterator[Runtime[Any, Any]]:
-        """Hold the runtime of the caller's tenant open."""
-        async with self.resources.runtimes.runtime_for(self.identity.tenant) as runtime:
+    async def runtime(self, thread: str | None = None) -> AsyncIterator[Runtime[Any, Any]]:
+        """Hold the runtime of the caller's tenant open: that of a thread's agent, or of the default one."""
+        agents = self.resources.agents
+        entry = agents.default if thread is None else await self._agent_of(thread, self.db, None)
+        async with entry.runtimes.runtime_for(self.identity.tenant) as runtime:
             yield runtime
+
+    async def _agent_of(self, thread: str, db: Database, name: str | None) -> AgentEntry:
+        """Return the agent that a request names, or else that of the thread, or else the default one.
+
+        Raises:
+            InvalidArgument: The agent that it names is not served here.
+        """
+        agents = self.resources.agents
+        if name is not None:
+            return agents.named(name)
+        if len(agents) == 1:
+            return agents.default  # which refuses by itself to write the thread of another
+        try:
+            return agents.writer((await db.thread(thread).head()).agent)
+        except ThreadNotFound:
+            return agents.default
 
     @contextmanager
     def stream_slot(self) -> Iterator[None]:
@@ -183,7 +204,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return incognito_thread if incognito_thread is not None else self.db.thread(thread)
 
     async def check_writable(self, thread: str) -> None:
-        """Refuse to write a thread of another agent than the served one; one that is not there is free.
+        """Refuse to write a thread of an agent that is not served; one that is not there is free.
 
         Raises:
             ThreadOfAnotherAgent: Another agent, or a guest framework, writes the thread.
@@ -193,8 +214,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             head = await db_thread.head()
         except ThreadNotFound:
             return
-        async with self.runtime() as runtime:
-            await check_thread_agent(db_thread, head, runtime.agent)
+        await check_thread_agent(db_thread, head, self.resources.agents.writer(head.agent).name)
 
     @asynccontextmanager
     async def thread_access(
@@ -203,18 +223,31 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         *,
         mode: MemoryMode | None = None,
         user: str | None = None,
+        agent: str | None = None,
     ) -> AsyncIterator[ThreadAccess]:
-        """Hold the place of a thread open: the caller's incognito runtime, or the tenant's."""
-        scope = self.scope_for(user)
+        """Hold the place of a thread open: the caller's incognito runtime, or the tenant's.
+
+        ``agent`` is the one that the request names, if it names any.
+
+        Raises:
+            InvalidArgument: It is not served here, or not for an incognito thread.
+        """
+        scope, default = self.scope_for(user), self.resources.agents.default
         # A thread that began incognito stays so until its session ends, whatever a later request says: else
         # the rest of a conversation would be written down.
         if mode is MemoryMode.INCOGNITO or await self.incognito.has_thread(scope, thread):
+            if agent is not None and self.resources.agents.named(agent) is not default:
+                problem = f"Incognito only the agent {default.name!r} answers. Leave out agent or mode."
+                raise InvalidArgument(problem=problem)
             async with self.incognito.runtime_for(scope, thread) as (runtime, db):
                 # Inside it nobody has a name: the user is None, and the runtime is the caller's alone.
-                yield ThreadAccess(runtime=runtime, db=db, user=None, mode=mode or MemoryMode.INCOGNITO)
+                access = ThreadAccess(agent=default.served, runtime=runtime, db=db, user=None, mode=mode)
+                yield msgspec.structs.replace(access, mode=mode or MemoryMode.INCOGNITO)
             return
-        async with self.runtime() as runtime:
-            yield ThreadAccess(runtime=runtime, db=self.database_for(scope.user), user=scope.user, mode=mode)
+        db = self.database_for(scope.user)
+        entry = await self._agent_of(thread, db, agent)
+        async with entry.runtimes.runtime_for(self.identity.tenant) as runtime:
+            yield ThreadAccess(agent=entry.served, runtime=runtime, db=db, user=scope.user, mode=mode)
 
 
 CurrentCaller: TypeAlias = NamedDependency[SkipValidation[Caller]]

@@ -11,6 +11,7 @@ from clew.server.http.limits import ConcurrencyLimit, FailureLimit, RateLimit
 from clew.server.metrics import Metrics
 from clew.server.settings import ServerSettings
 from clew.server.tenants.agent import ServedAgent
+from clew.server.tenants.agents import ServedAgents
 from clew.server.tenants.realtime import RealtimeProvider
 from clew.server.tenants.runtimes import TenantRuntimes
 from clew.server.tenants.thread_feed import ThreadFeeds
@@ -21,9 +22,8 @@ class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: ServerSettings
     db: Database
-    agent: ServedAgent
+    agents: ServedAgents
     realtime: RealtimeProvider | None
-    runtimes: TenantRuntimes
     thread_feeds: ThreadFeeds
     cursors: Cursors
     metrics: Metrics
@@ -35,3 +35,13 @@ class ServerResources(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: Networks
     local_only: bool
     closing: asyncio.Event
+
+    @property
+    def agent(self) -> ServedAgent:
+        """The agent that answers where none is named."""
+        return self.agents.default.served
+
+    @property
+    def runtimes(self) -> TenantRuntimes:
+        """The runtimes of that agent."""
+        return self.agents.default.runtimes

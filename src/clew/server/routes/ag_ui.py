@@ -85,7 +85,8 @@ async def _run_events(
 def _access(
     caller: Caller, data: AgUiInput, options: AgUiOptions
 ) -> AbstractAsyncContextManager[ThreadAccess]:
-    return caller.thread_access(data.thread_id, mode=memory_mode(options.mode), user=options.user)
+    mode = memory_mode(options.mode)
+    return caller.thread_access(data.thread_id, mode=mode, user=options.user, agent=options.agent)
 
 
 def _turn(
@@ -103,6 +104,7 @@ def _turn(
         busy=options.busy,
         channel=options.channel,
         installed_skills=options.installed_skills,
+        agent=options.agent,
     )
     messages = [Message(role="user", id=each.id, content=text_of_message(each)) for each in earlier]
     return turn_events(

@@ -150,10 +150,10 @@ async def _turn_chunks(
     message = new_message(request)
     turn = new_turn(request, message)
     thread, mode = request.id, memory_mode(request.mode)
-    async with caller.thread_access(thread, mode=mode, user=request.user) as access:
+    async with caller.thread_access(thread, mode=mode, user=request.user, agent=request.agent) as access:
         key = await _prepare_turn(access, request, message, given_key)
         run, version = run_id_for_key(thread, key), await _version(access, thread)
-        await _check_key(caller, access, thread, turn, key)
+        await _check_key(access, thread, turn, key)
 
         async def events() -> AsyncIterator[Event]:
             mark: Mark = (version, AFTER_LAST_EVENT)
@@ -184,7 +184,7 @@ async def _prepare_turn(
     return key
 
 
-async def _check_key(caller: Caller, access: ThreadAccess, thread: str, turn: NewTurn, key: str) -> None:
+async def _check_key(access: ThreadAccess, thread: str, turn: NewTurn, key: str) -> None:
     """Refuse a message whose id was used for another, before the answer to that one is sent.
 
     Raises:
@@ -193,7 +193,7 @@ async def _check_key(caller: Caller, access: ThreadAccess, thread: str, turn: Ne
     record = await read_run(access.db, run_id_for_key(thread, key))
     if record is None:
         return
-    turn_input = caller.resources.agent.turn_input(turn, thread, access.user)
+    turn_input = access.agent.turn_input(turn, thread, access.user)
     request = turn_request(access.runtime.schema, thread, turn_input, user=access.user)
     if record.key != request.fingerprint():
         raise KeyReused(thread=thread, key=key)

@@ -110,7 +110,7 @@ def _check_line(line: bytes) -> None:
 
 async def _export_manifest(caller: Caller, session: str) -> Response[bytes]:
     """Return a session as a manifest; a server with a volume writes a checkpoint there first."""
-    async with caller.runtime() as runtime:
+    async with caller.runtime(session) as runtime:
         defaults = default_blocks(runtime.schema)
     manifest = await manifests.export_manifest(caller.db, session, defaults)
     if (volume := caller.resources.settings.volume) is not None:
@@ -131,7 +131,7 @@ async def replace_session(
     """
     manifest = manifest_from(data)
     await caller.check_writable(thread_id)
-    async with caller.runtime() as runtime:
+    async with caller.runtime(thread_id) as runtime:
         commit = await manifests.import_manifest(
             caller.db,
             thread_id,

@@ -5,7 +5,18 @@ import asyncio
 from litestar import Response
 from litestar.datastructures import State
 
-from clew.api.health import GET_AGENT, HEALTH, METRICS, READY, AgentView, Health, StudioExtension
+from clew.api.health import (
+    GET_AGENT,
+    HEALTH,
+    LIST_AGENTS,
+    METRICS,
+    READY,
+    AgentList,
+    AgentListEntry,
+    AgentView,
+    Health,
+    StudioExtension,
+)
 from clew.core.errors import StoreUnavailable
 from clew.core.values import DEFAULT_TENANT
 from clew.server.http.callers import CurrentCaller
@@ -65,6 +76,29 @@ async def get_agent(caller: CurrentCaller, state: State) -> AgentView:
     )
 
 
+@endpoint(LIST_AGENTS)
+async def list_agents(caller: CurrentCaller, state: State) -> AgentList:
+    """Return the agents of this server, and those that are installed beside them."""
+    agents = caller.resources.agents
+    served = [
+        AgentListEntry(
+            name=entry.name,
+            served=True,
+            default=entry is agents.default,
+            description=entry.served.agent.description,
+            model=entry.served.model,
+        )
+        for entry in agents
+    ]
+    names = {entry.name for entry in served} | {entry.served.agent.name for entry in agents}
+    others = [
+        AgentListEntry(name=each.name, served=False, description=each.description)
+        for each in state.agents
+        if each.name not in names
+    ]
+    return AgentList(agents=[*served, *others])
+
+
 @endpoint(METRICS)
 async def metrics(caller: CurrentCaller) -> Response[bytes]:
     """Return the metrics of all workers and tenants together, for Prometheus. Scope operator."""
@@ -79,4 +113,4 @@ async def metrics(caller: CurrentCaller) -> Response[bytes]:
     return Response(resources.metrics.text(counts), media_type=METRICS.media_type)
 
 
-HEALTH_ROUTES = [health, ready, get_agent, metrics]
+HEALTH_ROUTES = [health, ready, get_agent, list_agents, metrics]

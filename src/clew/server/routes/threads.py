@@ -336,7 +336,7 @@ async def rewind_thread(
     With If-Match it is made at the version that the caller has seen, or refused.
     """
     await caller.db.thread(check_thread_id(thread_id)).head()
-    async with caller.runtime() as runtime:
+    async with caller.runtime(thread_id) as runtime:
         result = await runtime.rewind(
             thread_id,
             data.run,

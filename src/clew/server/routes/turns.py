@@ -73,7 +73,7 @@ async def _run_turn(
         async with _turn_access(caller, thread, data) as access:
             result = await access.runtime.run_turn(
                 thread,
-                caller.resources.agent.turn_input(data, thread, access.user),
+                access.agent.turn_input(data, thread, access.user),
                 user=access.user,
                 key=key,
                 busy=data.busy,
@@ -86,7 +86,8 @@ async def _run_turn(
 
 def _turn_access(caller: Caller, thread: str, turn: NewTurn) -> AbstractAsyncContextManager[ThreadAccess]:
     """Hold the place where a turn runs open."""
-    return caller.thread_access(thread, mode=memory_mode(turn.mode), user=turn.user)
+    mode = memory_mode(turn.mode)
+    return caller.thread_access(thread, mode=mode, user=turn.user, agent=turn.agent)
 
 
 async def turn_events(
@@ -110,7 +111,7 @@ async def turn_events(
         async with _turn_access(caller, thread, turn) as access:
             events = access.runtime.stream_turn(
                 thread,
-                caller.resources.agent.turn_input(turn, thread, access.user),
+                access.agent.turn_input(turn, thread, access.user),
                 user=access.user,
                 key=key,
                 busy=turn.busy,

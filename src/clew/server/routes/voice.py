@@ -54,12 +54,13 @@ async def begin_voice_session(
     Nothing is answered until the client asks for it, unless ``gated`` is off. The key stays here.
     """
     await caller.check_writable(thread_id)
-    realtime, voice = caller.resources.realtime, caller.resources.agent.voice
+    realtime = caller.resources.realtime
     if realtime is None:
         raise InvalidArgument(problem=missing_setting(caller.resources.settings))
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
         memory = await _memory_of_caller(access, thread_id)
+        voice = access.agent.voice
         instructions, tools = await voice.instructions(memory), voice.tools(memory)
     plan = VoiceSessionPlan(
         instructions=instructions, tools=tuple(tool.spec() for tool in tools), gated=data.gated
@@ -87,7 +88,7 @@ async def judge_utterance(
         utterance = _utterance(thread_id, data.id, data.said, caller, access)
         utterance = msgspec.structs.replace(utterance, late=data.late)
         verdict = await access.runtime.judge_utterance(
-            utterance, gates=caller.resources.agent.voice.gates, mode=access.mode
+            utterance, gates=access.agent.voice.gates, mode=access.mode
         )
     return GateVerdictView(level=verdict.level, release=not verdict.say, say=verdict.say)
 
@@ -100,7 +101,7 @@ async def call_voice_tool(
     mode = memory_mode(data.mode)
     async with caller.thread_access(thread_id, mode=mode, user=data.user) as access:
         await caller.check_writable(thread_id)
-        tools = caller.resources.agent.voice.tools(await _memory_of_caller(access, thread_id))
+        tools = access.agent.voice.tools(await _memory_of_caller(access, thread_id))
         arguments = {} if data.arguments is None else data.arguments
         call = ToolCall(id=data.id, name=data.name, arguments=arguments)
         output = await call_tool(access.db, tools, access.runtime.schema, thread_id, call, user=access.user)
@@ -109,7 +110,7 @@ async def call_voice_tool(
 
 def _utterance(thread: str, id: str, text: str, caller: Caller, access: ThreadAccess) -> Utterance:
     """An utterance of a caller, with the inputs that a turn of the agent has."""
-    inputs = caller.resources.agent.voice_inputs(text, thread, access.user)
+    inputs = access.agent.voice_inputs(text, thread, access.user)
     return Utterance(thread=thread, id=id, text=text, user=access.user, inputs=inputs)
 
 
@@ -148,7 +149,7 @@ async def record_voice_turn(
             mode=access.mode,
         )
         if record is not None:
-            await caller.resources.agent.voice.keep_level(access.db, thread_id, record.level)
+            await access.agent.voice.keep_level(access.db, thread_id, record.level)
         if data.seconds is not None:
             await access.runtime.keep_voice_alive(thread_id, seconds=data.seconds, user=access.user)
     return Response(turn_view(result), headers=etag(result.version))
@@ -162,7 +163,7 @@ async def _assess_turn(
     If a client says that it was heard and nothing found, the rules alone look again. What a client says of
     it counts if its level is higher.
     """
-    voice = caller.resources.agent.voice
+    voice = access.agent.voice
     client_record = None if data.assessment is None else voice.assessed_record(data.assessment)
     own_record = await judged_record(access.db, utterance.thread, utterance.id)
     if own_record is None and data.said:

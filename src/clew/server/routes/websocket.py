@@ -123,6 +123,7 @@ async def _request_events(caller: Caller, request: SocketRequest) -> AsyncIterat
             user=request.user,
             mode=request.mode,
             busy=request.busy,
+            agent=request.agent,
             channel=request.channel,
             installed_skills=request.installed_skills,
         )

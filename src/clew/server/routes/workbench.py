@@ -110,7 +110,7 @@ async def _writable(caller: Caller, thread: str) -> str:
 
 
 async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
-    async with caller.runtime() as runtime:
+    async with caller.runtime(thread) as runtime:
         defaults = default_blocks(runtime.schema)
     return CoreMemory(caller.db.thread(thread), defaults=defaults, author=caller.identity.user)
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from clew.agents.agent import Agent, AgentSettings, UserMessage, VoiceAgent
+from clew.agents.discovery import find_agent
 from clew.agents.model import model_label
 from clew.agents.options import AgentOptions, open_settings
 from clew.api.turns import NewTurn
@@ -91,6 +92,23 @@ async def open_agent(
         )
         if warm_up is not None:
             await warm_up
+
+
+def find_agents(settings: ServerSettings) -> list[Agent]:
+    """Return the agents that the settings name, the default one first; without a name the preferred one.
+
+    Raises:
+        InvalidArgument: There is none of that name, or it cannot be loaded; the error says why.
+    """
+    references = [part.strip() for part in (settings.agent or "").split(",") if part.strip()]
+    return [find_agent(each) for each in references] or [find_agent()]
+
+
+def settings_for_agent(settings: ServerSettings, agent: Agent, agents: Sequence[Agent]) -> ServerSettings:
+    """Return the settings for one of several agents: one that has a model gets none if another takes it."""
+    if agent.brings_model and not all(each.brings_model for each in agents):
+        return msgspec.structs.replace(settings, model=None)
+    return settings
 
 
 def agent_options(settings: ServerSettings) -> AgentOptions:

@@ -24,6 +24,10 @@ ListTenants: TypeAlias = Callable[[], Awaitable[list[str]]]
 """Every tenant whose threads must be tended, also those that nobody asks about here."""
 
 
+def ignore_count(count: int) -> None:
+    """Ignore the number of runtimes."""
+
+
 class _OpenRuntime:
     """A runtime in use by so many."""
 
@@ -49,7 +53,7 @@ class TenantRuntimes:
         *,
         limit: int,
         incognito_limit: int = 1_000,
-        on_change: Callable[[int], None] = lambda count: None,
+        on_change: Callable[[int], None] = ignore_count,
     ) -> None:
         self._on_change = on_change
         self.incognito = IncognitoThreads(make_runtime, limit=incognito_limit)

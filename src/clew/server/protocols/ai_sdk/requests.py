@@ -60,6 +60,7 @@ def new_turn(request: NewChatRequest, message: UiMessage) -> NewTurn:
         busy=request.busy,
         channel=request.channel,
         installed_skills=request.installed_skills,
+        agent=request.agent,
     )
 
 
