@@ -41,21 +41,27 @@ def say(word: str) -> None:
     sys.stdout.flush()
 
 
-async def main(url: str) -> None:
-    model = ScriptedModel(["Half of ", asyncio.Event(), "an answer."])
-    async with clew.open(url) as db, Runtime(db, model=model) as runtime:
+async def main(url: str, *messages: str) -> None:
+    model = ScriptedModel(["Half of ", asyncio.Event(), "an answer."], *["To one in line."] * len(messages))
+    async with clew.open(url) as db, Runtime(db, model=model) as runtime, asyncio.TaskGroup() as line:
         async for event in runtime.stream_turn("a", "1"):
             if isinstance(event, TextDelta):
+                for message in messages:
+                    line.create_task(runtime.run_turn("a", message))
+                await asyncio.sleep(0)  # they take their places in line
                 say("half")
             elif isinstance(event, RunFinished):
                 say(event.termination)
 
 
 @asynccontextmanager
-async def half_an_answer(url: str) -> AsyncIterator[Process]:
-    """A process whose model has said half of its answer on thread a, and says no more."""
+async def half_an_answer(url: str, *messages: str) -> AsyncIterator[Process]:
+    """A process whose model has said half of its answer on thread a, and says no more.
+
+    Turns with some messages wait in line there.
+    """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.runtime.execution.half_answer", url, stdout=PIPE
+        sys.executable, "-m", "tests.runtime.execution.half_answer", url, *messages, stdout=PIPE
     )
     try:
         assert await next_line(process) == "half"
@@ -73,4 +79,4 @@ async def next_line(process: Process) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -380,6 +380,18 @@ async def test_an_answer_of_another_process_is_interrupted_at_once(shared_url: s
         assert seconds < 5  # a lease is renewed after ten
 
 
+async def test_a_turn_goes_before_those_that_wait_in_line_in_the_process_of_the_run_it_ends(
+    shared_url: str,
+) -> None:
+    async with half_an_answer(shared_url, "2") as process, clew.open(shared_url) as db:
+        async with Runtime(db, model=ScriptedModel("To the third.")) as runtime:
+            await runtime.run_turn("a", "3", busy="interrupt")
+        assert await next_line(process) == "superseded"
+        await process.wait()
+
+        assert await texts_of(db) == ["1", "Half of ", "3", "To the third.", "2", "To one in line."]
+
+
 async def test_a_turn_of_another_process_is_rolled_back(shared_url: str) -> None:
     async with half_an_answer(shared_url) as process, clew.open(shared_url) as db:
         async with Runtime(db, model=ScriptedModel("Two.")) as runtime:

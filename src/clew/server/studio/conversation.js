@@ -12,7 +12,7 @@ const PAGE = 60;
 const END = 999_999_999; // no event of a version has a place behind this one
 const NEAR = 80;
 const GAP = 12;
-const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
+const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision.", superseded: "The next message cut it short.", rolled_back: "The next message took it back." };
 
 /**
  * The conversation of one thread.
