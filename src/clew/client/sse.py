@@ -57,6 +57,31 @@ class EventReader:
             yield StreamEvent(type=kind, data=msgspec.json.decode(data), id=id)
 
 
+class TextPosition:
+    """The position in the text of a running answer: a new connection sends it from its beginning again."""
+
+    def __init__(self) -> None:
+        self._answer: tuple[object, ...] | None = None
+        self._length = 0
+
+    def new_part(self, event: StreamEvent) -> StreamEvent | None:
+        """Return an event, if it is text without what came before; None if nothing is left of it."""
+        if event.type == "run_started":
+            self._answer = None  # a run that goes on answers anew
+        if event.type != "text":
+            return event
+        answer = tuple(event.data.get(name) for name in ("run", "step", "attempt"))
+        text, offset = event.data["text"], event.data.get("offset", 0)
+        if answer != self._answer:
+            self._answer, self._length = answer, 0
+        known = max(self._length - offset, 0)
+        self._length = max(self._length, offset + len(text))
+        if known == 0:
+            return event
+        data = {**event.data, "text": text[known:], "offset": offset + known}
+        return StreamEvent(type=event.type, data=data, id=event.id) if text[known:] else None
+
+
 class ResumableStream:
     """One stream over several connections, each of which goes on behind the last event of the one before.
 
@@ -65,6 +90,7 @@ class ResumableStream:
 
     def __init__(self, last_id: str | None) -> None:
         self._reader = EventReader(last_id)
+        self._position = TextPosition()
         self._failures = 0
 
     @property
@@ -90,8 +116,10 @@ class ResumableStream:
             ClewError: The stream ends with a problem.
         """
         for event in self._reader.feed(line):
-            self._failures = 0  # only connections that bring nothing new are counted
-            yield event
+            part = self._position.new_part(event)
+            if part is not None:
+                self._failures = 0  # only connections that bring nothing new are counted
+                yield part
 
     def count_failure(self, error: ClewError) -> None:
         """Count a connection that was lost before the stream was over.
