@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.telemetry.recorded_spans import RecordedSpans, record_spans
 from tests.runtime.telemetry.suspended_turn import THREAD, gated_runtime
 
+PAGE = Path(__file__).parents[3] / "docs/how-to/observe.md"
 SECRET = "the word is Rumpelstilzchen"
 TURN = "invoke_agent default"
 
@@ -469,3 +472,14 @@ def test_the_names_are_those_of_the_conventions() -> None:
         conventions.RETRIEVAL,
     } <= operations
     assert set(conventions.PROVIDERS.values()) <= providers
+
+
+def test_every_span_and_attribute_is_in_the_guide_and_no_other() -> None:
+    traces = PAGE.read_text(encoding="utf-8").partition("\n## Traces\n")[2].partition("\n## Observers\n")[0]
+    values = [value for name, value in vars(conventions).items() if name.isupper() and isinstance(value, str)]
+    attributes = {value for value in values if re.fullmatch(r"(gen_ai|clew|user|error)\.[\w.]+", value)}
+    operations = {conventions.INVOKE_AGENT, conventions.CHAT, conventions.EXECUTE_TOOL}
+    operations |= {conventions.RETRIEVAL, conventions.COMMIT, conventions.JOB}
+
+    assert set(re.findall(r"`((?:gen_ai|clew|user|error)\.[\w.]+)`", traces)) == attributes
+    assert set(re.findall(r"^\| `(\w+)(?: [A-Z]+)?` \|", traces, re.MULTILINE)) == operations
