@@ -10,6 +10,7 @@ import clew
 from clew.api.runs import NewDecision
 from clew.core.errors import InvalidArgument
 from clew.runtime.model.protocol import Reply, ToolCall
+from clew.runtime.records.runs import Run, record_of
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, clients_of
 
@@ -108,7 +109,17 @@ async def test_a_decided_call_is_gone_from_the_list(db: clew.Database) -> None:
     assert [each.call for each in page.approvals] == ["c2"]
 
 
-async def test_a_thread_that_went_on_without_its_run_waits_for_nothing(db: clew.Database) -> None:
+async def test_a_run_that_its_thread_no_longer_names_waits_for_nothing(
+    users: Users, db: clew.Database
+) -> None:
+    await wait_for(db, "t", "alice", pay_call("Ann"))
+    stale = Run(id="run-stale", thread="t", status="waiting", user="alice", started=1)
+    await db.records.put(record_of(stale, "alice"))
+
+    assert "run-stale" not in [each.run for each in (await users().approvals()).approvals]
+
+
+async def test_a_run_that_was_cancelled_waits_for_nothing(db: clew.Database) -> None:
     run = await wait_for(db, "t", "alice", pay_call("Ann"))
     async with clients_of(db, make_runtime=lambda each: runtime(each, "Done.")) as users:
         await users().cancel(run)

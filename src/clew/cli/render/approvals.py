@@ -64,9 +64,9 @@ def _details(waiting: WaitingCall) -> Table:
     details = empty_details()
     details.add_row("question", QUESTIONS.get(approval.why, approval.why))
     details.add_row("tool", clean(approval.tool))
-    details.add_row("arguments", Text(_indented(approval.arguments)))
+    details.add_row("arguments", Text(_json_text(approval.arguments)))
     if approval.question is not None:
-        details.add_row("it asks", Text(_indented(approval.question)))
+        details.add_row("it asks", Text(_json_text(approval.question)))
     details.add_row("call", clean(approval.call))
     details.add_row("run", clean(waiting.run.id))
     details.add_row("thread", clean(waiting.run.thread))
@@ -76,7 +76,7 @@ def _details(waiting: WaitingCall) -> Table:
     return details
 
 
-def _indented(value: JSON) -> str:
+def _json_text(value: JSON) -> str:
     return clean(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
 
 
