@@ -27,6 +27,7 @@ BESIDE_THE_API = {
     "/": "leads to the Studio",
     "/studio": "a page",
     "/studio/{path:path}": "pages and their files",
+    "/mcp": "MCP, whose messages its specification describes",
     f"{API_PREFIX}/ws": "a WebSocket, whose messages are described in clew.api.turns",
     f"{API_PREFIX}/openapi": "the OpenAPI document",
     f"{API_PREFIX}/openapi/openapi.json": "the OpenAPI document",

@@ -30,7 +30,9 @@ def test_every_package_in_the_lock_has_a_hash() -> None:
 async def test_node_has_the_packages_of_the_lock() -> None:
     wanted = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))["dependencies"]
 
-    assert await run_script("versions.mjs", list(wanted)) == wanted
+    versions = {name: version.rpartition("@")[2] for name, version in wanted.items()}
+
+    assert await run_script("versions.mjs", list(wanted)) == versions
 
 
 @pytest.mark.interop

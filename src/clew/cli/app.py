@@ -35,6 +35,7 @@ from clew.cli.commands.agents import agents
 from clew.cli.commands.chat import chat
 from clew.cli.commands.demo import demo
 from clew.cli.commands.identities import keys, members, tenants, users, workspaces
+from clew.cli.commands.mcp import mcp
 from clew.cli.commands.search import search
 
 COMMANDS: tuple[CommandFunction, ...] = (
@@ -44,6 +45,7 @@ COMMANDS: tuple[CommandFunction, ...] = (
     commands_work.work,
     commands_work.sandboxes,
     serve.serve,
+    mcp,
     threads.show,
     threads.log,
     threads.diff,

@@ -57,6 +57,7 @@ from clew.server.routes.experiments import EXPERIMENT_ROUTES
 from clew.server.routes.feedback import FEEDBACK_ROUTES
 from clew.server.routes.health import HEALTH_ROUTES
 from clew.server.routes.jobs import JOB_ROUTES
+from clew.server.routes.mcp import MCP_ROUTES, open_endpoint
 from clew.server.routes.memory import MEMORY_ROUTES
 from clew.server.routes.runs import RUN_ROUTES
 from clew.server.routes.search import SEARCH_ROUTES
@@ -168,6 +169,7 @@ def create_app(
             *_api_routers(ROUTES, settings),
             Router(API_PREFIX, route_handlers=[*WEBSOCKET_ROUTES, *_agent_routes(all_agents)]),
             *STUDIO_ROUTES,
+            *MCP_ROUTES,
         ],
         dependencies={"caller": Provide(provide_caller), "thread_id": Provide(provide_thread_id)},
         middleware=[AuthenticationMiddleware(authenticator), IdempotencyMiddleware()],
@@ -251,6 +253,7 @@ def _lifespan(
             resources = _build_resources(parts, db, agents, metrics, auth)
             app.state.resources = resources
             stack.push_async_callback(_close_agents, agents, parts.settings.drain_seconds)
+            app.state.mcp = await stack.enter_async_context(open_endpoint(parts.settings))
             await stack.enter_async_context(_run_in_background(lambda: _tend_tenants(resources)))
             yield
 

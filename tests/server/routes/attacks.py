@@ -350,6 +350,9 @@ OPEN = {
 PAGES = {("GET", "/"), ("GET", "/studio"), ("GET", "/studio/{path:path}")}
 """The Studio's files, beside the API: the same for everybody. What they show they ask the API for."""
 
+PROTOCOLS = {"/mcp"}
+"""Protocols beside the API, with tests of their own that attack them."""
+
 SOCKETS = {"/ws"}
 """Routes that are no request and answer; they have tests of their own."""
 

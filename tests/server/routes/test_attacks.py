@@ -27,6 +27,7 @@ from tests.server.routes.attacks import (
     MEMORY_OF_THREAD,
     OPEN,
     PAGES,
+    PROTOCOLS,
     SOCKETS,
     SPEAKING,
 )
@@ -86,10 +87,10 @@ async def test_every_route_is_in_the_suite() -> None:
     assert sockets == SOCKETS
 
 
-async def test_everything_beside_the_api_is_the_studio() -> None:
+async def test_everything_beside_the_api_is_the_studio_or_a_protocol() -> None:
     beside = {route.path for route in create_app().routes if not route.path.startswith(API_PREFIX)}
 
-    assert beside == {path for _, path in PAGES}
+    assert beside == {path for _, path in PAGES} | PROTOCOLS
 
 
 async def test_every_list_with_a_cursor_is_in_the_suite() -> None:

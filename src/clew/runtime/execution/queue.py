@@ -14,11 +14,11 @@ from clew.core.errors import (
     TurnBusy,
     TurnSuspended,
 )
-from clew.core.values import Drop, Record, RecordQuery
+from clew.core.values import Drop, Put, Record, RecordQuery
 from clew.database.database import Database
 from clew.runtime.attempts import LOOK_AGAIN, Attempts
 from clew.runtime.execution.start import TurnRequest
-from clew.runtime.records.runs import DEFAULT_AGENT
+from clew.runtime.records.runs import CANCELLED, DEFAULT_AGENT, Ending, Run, record_of, run_with_ending
 
 log = logging.getLogger("clew")
 KIND = "queued turn"
@@ -71,6 +71,40 @@ async def is_queued(db: Database, run: str) -> bool:
     except RecordNotFound:
         return False
     return True
+
+
+async def cancel_turn(db: Database, id: str, *, now: int) -> bool:
+    """Take a turn out of the queue, and record its run as cancelled; return whether it was still there."""
+    try:
+        record = await db.records.get(KIND, id)
+    except RecordNotFound:
+        return False
+    request = request_of(record)
+    run = Run(
+        id=id,
+        thread=request.thread,
+        agent=_agent_of(record),
+        user=request.user,
+        origin=request.origin,
+        started=record.sort,
+        key=request.fingerprint(),
+    )
+    cancelled = run_with_ending(run, Ending(termination=CANCELLED), now)
+    try:
+        await db.commit(
+            [
+                Drop(kind=KIND, id=id, expect=record.revision),
+                Put(record=record_of(cancelled, record.owner), expect=0),
+            ]
+        )
+    except RevisionConflict:  # it has begun meanwhile
+        return False
+    return True
+
+
+def _agent_of(record: Record) -> str:
+    prefix = agent_tag("")
+    return next((tag.removeprefix(prefix) for tag in record.tags if tag.startswith(prefix)), DEFAULT_AGENT)
 
 
 async def wait_until_dequeued(db: Database, thread: str, run: str, *, seconds: float) -> None:

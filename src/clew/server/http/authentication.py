@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from clew.core.addresses import is_loopback
 from clew.core.errors import ClewError, Forbidden, Unauthenticated
 from clew.server.http.client_address import FORWARDED_FOR, client_address, site_of
-from clew.server.http.endpoint import OPEN_TO_ALL, ROUTE
+from clew.server.http.endpoint import OPEN_TO_ALL, REQUIRED_SCOPE, ROUTE
 from clew.server.http.problems import DENIAL_EXTENSION, denial_messages
 from clew.server.http.resources import ServerResources
 from clew.server.identity.identity import Authenticate, Identity
@@ -89,7 +89,10 @@ def _credentials_digest(headers: Mapping[str, str]) -> str | None:
 
 def _required_scope(scope: Scope) -> str:
     """Return the scope that credentials need: the one that the route names, or else by its method."""
-    route = scope["route_handler"].opt.get(ROUTE)
+    options = scope["route_handler"].opt
+    if REQUIRED_SCOPE in options:
+        return str(options[REQUIRED_SCOPE])
+    route = options.get(ROUTE)
     if route is not None and route.scope is not None:
         return str(route.scope)
     return READ if scope.get("method") in READ_METHODS else WRITE

@@ -136,6 +136,15 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         if role not in self.identity.roles:
             raise Forbidden(problem=f"This needs the role {role!r}.")
 
+    def require_scope(self, scope: str) -> None:
+        """Refuse a caller whose credentials do not have a scope.
+
+        Raises:
+            Forbidden: They do not.
+        """
+        if scope not in self.identity.scopes:
+            raise Forbidden(problem=f"This needs the scope {scope!r}.")
+
     def tenant_database(self, *roles: str) -> Database:
         """Return the database of the whole tenant, for a caller who decides for it; see `Identity`.
 

@@ -74,8 +74,13 @@ def _plan_with_answer(record: IdempotencyRecord, planner: Planner, context: Plan
 
 
 def _thread_response(plan: Plan) -> Response[ThreadDetail]:
+    thread = new_thread_detail(plan)
+    return Response(thread, status_code=201, headers=etag(thread.version))
+
+
+def new_thread_detail(plan: Plan) -> ThreadDetail:
+    """Return the thread that a plan has made."""
     (thread_head,) = plan.heads.values()
     assert thread_head is not None
     assert thread_head.state is not None
-    head = head_of(thread_head.row, thread_head.state)
-    return Response(thread_detail(head), status_code=201, headers=etag(head.version))
+    return thread_detail(head_of(thread_head.row, thread_head.state))

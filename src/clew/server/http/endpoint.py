@@ -18,6 +18,8 @@ ROUTE = "route"
 """The option of an endpoint that holds its description."""
 OPEN_TO_ALL = "open_to_all"
 """The option of an endpoint that needs no credentials; middleware is left out by an option."""
+REQUIRED_SCOPE = "required_scope"
+"""The option of an endpoint beside the API that names the scope which its credentials need."""
 COMMITS_KEY = "commits_key"
 """The option of an endpoint whose idempotency key commits with its change."""
 

@@ -53,7 +53,7 @@ async def list_memory(
 
     With `past` the facts that held once follow those that hold. With `at` the list has what was so then.
     """
-    memory = await _memory_of(caller, user, thread)
+    memory = await memory_for(caller, user, thread)
     pages = caller.pages(cursor, int, "memory", kind, memory.thread, at or "", str(past))
     page = await memory.page(kind, limit=limit, before=pages.start, at=at, past=past)
     profile = await memory.profile()
@@ -74,7 +74,7 @@ async def export_memory(
     caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> dict[str, JSON]:
     """Export the whole memory, with the source of each entry, as one document."""
-    return await (await _memory_of(caller, user, thread)).export()
+    return await (await memory_for(caller, user, thread)).export()
 
 
 @endpoint(AUDIT_MEMORY)
@@ -82,7 +82,7 @@ async def audit_memory(
     caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> MemoryAuditView:
     """Check every fact: its quote, the turn that it comes from, and whether another excludes it."""
-    result = await audit.audit_memory(await _memory_of(caller, user, thread))
+    result = await audit.audit_memory(await memory_for(caller, user, thread))
     return MemoryAuditView(
         ok=result.ok,
         version=result.version,
@@ -96,7 +96,7 @@ async def catch_up(
     caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> CatchUp:
     """Return the last session in a line, for the beginning of another thread; nothing if recall is off."""
-    memory = await _memory_of(caller, user, thread)
+    memory = await memory_for(caller, user, thread)
     if not (await memory.profile()).recall:
         return CatchUp()
     return CatchUp(lines=[render_entry(entry) for entry in await Retriever(memory).catch_up()])
@@ -107,7 +107,7 @@ async def get_memory(
     entry: FromPath[str], caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> dict[str, JSON]:
     """Return one fact, arc or rule."""
-    fields: dict[str, JSON] = as_json(await (await _memory_of(caller, user, thread)).get(entry))
+    fields: dict[str, JSON] = as_json(await (await memory_for(caller, user, thread)).get(entry))
     return fields
 
 
@@ -120,7 +120,7 @@ async def correct_memory(
     thread: MemoryThreadQuery = None,
 ) -> dict[str, JSON]:
     """Correct a fact or a rule; an undo brings back what it said before."""
-    memory = await _memory_of(caller, user, thread)
+    memory = await memory_for(caller, user, thread)
     correction = await memory.correct(
         entry, object=data.object, negated=data.negated, since=data.since or None
     )
@@ -136,7 +136,7 @@ async def forget_memory(
     thread: MemoryThreadQuery = None,
 ) -> ForgetView:
     """Forget some entries, in two steps: first they are shown and wait, then they are confirmed."""
-    memory = await _memory_of(caller, user, thread)
+    memory = await memory_for(caller, user, thread)
     if not data.confirmed:
         pending = await memory.propose_forgetting(data.ids)
         return ForgetView(waiting=as_json(pending.targets))
@@ -149,7 +149,7 @@ async def undo_memory(
     data: JSONBody[NewUndo], caller: CurrentCaller, user: UserQuery = None, thread: MemoryThreadQuery = None
 ) -> UndoView:
     """Undo the last change, or the one that made a version."""
-    memory = await _memory_of(caller, user, thread)
+    memory = await memory_for(caller, user, thread)
     preview = await memory.preview_undo(data.version)
     return UndoView(
         undone=await memory.undo(preview.version),
@@ -166,11 +166,11 @@ async def set_recall(
     thread: MemoryThreadQuery = None,
 ) -> RecallSetting:
     """Let memory be recalled in turns, or not. Rules apply either way."""
-    await (await _memory_of(caller, user, thread)).set_recall(on=data.on)
+    await (await memory_for(caller, user, thread)).set_recall(on=data.on)
     return data
 
 
-async def _memory_of(caller: Caller, user: str | None, thread: str | None) -> Memory:
+async def memory_for(caller: Caller, user: str | None, thread: str | None) -> Memory:
     """Return the memory of a user, or that of a thread which is nobody's.
 
     Raises:

@@ -55,7 +55,7 @@ async def list_runs(
 async def get_run(run: FromPath[str], caller: CurrentCaller) -> RunView:
     """Return a run, with the calls that it waits for."""
     record = run_of(await caller.db.records.get(KIND, run))
-    return run_view(record, await _approvals_of_run(caller, record))
+    return run_view(record, await approvals_of_run(caller, record))
 
 
 @endpoint(LIST_STEPS)
@@ -107,7 +107,8 @@ def _decision_of(request: NewDecision) -> Decision:
     return PassOn(request.value, request.asked)
 
 
-async def _approvals_of_run(caller: Caller, run: Run) -> tuple[Approval, ...]:
+async def approvals_of_run(caller: Caller, run: Run) -> tuple[Approval, ...]:
+    """Return the calls that a run waits for, which its thread knows."""
     if run.status != WAITING:
         return ()
     try:

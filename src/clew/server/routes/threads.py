@@ -43,11 +43,14 @@ from clew.api.threads import (
 )
 from clew.core import patch as ops
 from clew.core.encoding import as_json
-from clew.core.errors import InvalidArgument
+from clew.core.errors import InvalidArgument, ModeRefused
+from clew.core.log.commit import Planner
 from clew.core.ops import Op
 from clew.core.values import (
     ABOUT_KEY,
     HISTORY,
+    Committed,
+    Expectation,
     Item,
     Window,
 )
@@ -55,7 +58,7 @@ from clew.runtime.maintenance import adoption as adoptions
 from clew.runtime.records.episodes import ACTIVE_EPISODE
 from clew.runtime.state.inputs import check_thread_id
 from clew.server.http import audit
-from clew.server.http.callers import CurrentCaller, ThreadId
+from clew.server.http.callers import Caller, CurrentCaller, ThreadId
 from clew.server.http.creation import commit_new_thread, fork_planner, new_thread_planner
 from clew.server.http.cursors import ListPages
 from clew.server.http.endpoint import endpoint
@@ -90,11 +93,14 @@ async def create_thread(
     data: JSONBody[NewThread], caller: CurrentCaller, request: Request[Any, Any, Any]
 ) -> Response[ThreadDetail]:
     """Create a thread. It belongs to the user of the credentials."""
-    about = {name: value for name, value in (("title", data.title), ("labels", data.labels)) if value}
+    return await commit_new_thread(request, caller, plan_new_thread(caller, data))
+
+
+def plan_new_thread(caller: Caller, thread: NewThread) -> Planner:
+    """Return a planner of a new thread with its title and labels."""
+    about = {name: value for name, value in (("title", thread.title), ("labels", thread.labels)) if value}
     patches = [ops.set([ABOUT_KEY], about)] if about else []
-    return await commit_new_thread(
-        request, caller, new_thread_planner(caller, check_thread_id(data.id), patches)
-    )
+    return new_thread_planner(caller, check_thread_id(thread.id), patches)
 
 
 @endpoint(LIST_THREADS)
@@ -222,18 +228,33 @@ async def append_changeset(
     if_match: IfMatch = None,
 ) -> Response[CommitView]:
     """Append a change. A key makes it safe to repeat; with If-Match it is made at that version only."""
-    items = [Item(**{name: getattr(item, name) for name in item.__struct_fields__}) for item in data.items]
-    await caller.check_writable(thread_id)
-    commit = await caller.db.thread(check_thread_id(thread_id)).append(
+    key = request.headers.get(IDEMPOTENCY_KEY)
+    commit = await append_change(caller, thread_id, data, key=key, expect=parse_if_match(if_match))
+    return Response(commit_view(commit), status_code=201, headers=etag(commit.version))
+
+
+async def append_change(
+    caller: Caller, thread: str, change: NewChangeset, *, key: str | None, expect: Expectation
+) -> Committed:
+    """Append a change to a thread that the caller may write, in the name of the caller's user.
+
+    Raises:
+        ModeRefused: The thread is incognito, and the change would be written down.
+    """
+    if await caller.incognito.has_thread(caller.scope, thread):
+        raise ModeRefused(asked="local", offered="incognito", problem="nothing of this thread is stored")
+    items = [Item(**{name: getattr(item, name) for name in item.__struct_fields__}) for item in change.items]
+    await caller.check_writable(thread)
+    commit = await caller.db.thread(check_thread_id(thread)).append(
         items=items,
-        patches=_parse_ops(data.patches),
-        reason=data.reason,
-        key=request.headers.get(IDEMPOTENCY_KEY),
+        patches=_parse_ops(change.patches),
+        reason=change.reason,
+        key=key,
         author=caller.identity.user,
-        expect=parse_if_match(if_match),
+        expect=expect,
     )
     caller.resources.metrics.appends.labels("request").inc()
-    return Response(commit_view(commit), status_code=201, headers=etag(commit.version))
+    return commit
 
 
 def _parse_ops(patches: list[Any]) -> list[Op]:

@@ -14,6 +14,7 @@ from clew.api.turns import POST_TURN, POST_TURN_ON, NewThreadTurn, NewTurn, Turn
 from clew.core.encoding import check_id
 from clew.runtime.model.messages import Message
 from clew.runtime.records.events import Mark
+from clew.runtime.turn.result import TurnResult
 from clew.server.http.callers import Caller, CurrentCaller, ThreadAccess, ThreadId
 from clew.server.http.endpoint import endpoint
 from clew.server.http.parameters import LastEvent, etag, memory_mode
@@ -69,19 +70,26 @@ async def _run_turn(
     if EVENT_STREAM_TYPE in request.headers.get("accept", ""):
         events = turn_events(caller, thread, data, key=key, origin=HTTP, last_event=last_event)
         return await stream_response(caller, events, peek=True)
+    result = await run_whole_turn(caller, thread, data, key=key, origin=HTTP)
+    return Response(turn_view(result), headers=etag(result.version))
+
+
+async def run_whole_turn(
+    caller: Caller, thread: str, turn: NewTurn, *, key: str | None, origin: str
+) -> TurnResult[Any]:
+    """Run a turn within the limits, and return its result."""
     with caller.resources.user_turns.enter(caller.name):
-        async with _turn_access(caller, thread, data) as access:
-            result = await access.runtime.run_turn(
+        async with _turn_access(caller, thread, turn) as access:
+            return await access.runtime.run_turn(
                 thread,
-                access.agent.turn_input(data, thread, access.user),
+                access.agent.turn_input(turn, thread, access.user),
                 user=access.user,
                 key=key,
-                busy=data.busy,
-                message_id=data.message_id,
-                origin=HTTP,
+                busy=turn.busy,
+                message_id=turn.message_id,
+                origin=origin,
                 mode=access.mode,
             )
-    return Response(turn_view(result), headers=etag(result.version))
 
 
 def _turn_access(caller: Caller, thread: str, turn: NewTurn) -> AbstractAsyncContextManager[ThreadAccess]:
