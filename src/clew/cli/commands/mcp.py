@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from clew.cli.command import CommandCall, CommandResult
-from clew.cli.commands.serve import Model, ServedAgentOption, ServerVolume, server_settings
+from clew.cli.commands.serve import Model, ServedAgentsOption, ServerVolume, server_settings
 
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only what changes nothing.")]
 
@@ -14,7 +14,7 @@ ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only what cha
 async def mcp(
     call: CommandCall,
     *,
-    agent: ServedAgentOption = None,
+    agent: ServedAgentsOption = None,
     model: Model = None,
     volume: ServerVolume = None,
     read_only: ReadOnly = False,
@@ -25,7 +25,8 @@ async def mcp(
 
     Example: clew mcp --db sqlite:///agent.db --user alice --read-only
     """
-    settings = server_settings(url=call.url, agent=agent, model=model, volume=volume)
+    agents = ",".join(agent or ()) or None
+    settings = server_settings(url=call.url, agent=agents, model=model, volume=volume)
     from clew.server import process, stdio
     from clew.server.identity.entries import DEFAULT_WORKSPACE
     from clew.server.identity.identity import Identity
