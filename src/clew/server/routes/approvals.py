@@ -1,5 +1,6 @@
 """Approvals over HTTP: the calls that wait for a person. They are decided by run, see ``runs``."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 from litestar.params import QueryParameter
@@ -35,9 +36,9 @@ async def list_approvals(
     pages = caller.pages(cursor, tuple[int, str], "approvals", thread, agent, tool, owner, text)
     page = await find_waiting_calls(caller.db, selection, limit=limit, after=pages.start)
     async with caller.runtime() as runtime:
-        served_agent = runtime.agent
+        served_agents = {runtime.agent}
     approvals = [
-        _waiting_call_view(each, served_agent, await _first_text(caller, each) if first else None)
+        _waiting_call_view(each, served_agents, await _first_text(caller, each) if first else None)
         for each in page.calls
     ]
     return ApprovalPage(approvals=approvals, next=pages.cursor(page.next and list(page.next)))
@@ -51,7 +52,9 @@ async def _first_text(caller: Caller, waiting: WaitingCall) -> str | None:
         return None  # it went a moment ago
 
 
-def _waiting_call_view(waiting: WaitingCall, served_agent: str, first: str | None) -> WaitingCallView:
+def _waiting_call_view(
+    waiting: WaitingCall, served_agents: Collection[str], first: str | None
+) -> WaitingCallView:
     approval = waiting.approval
     return WaitingCallView(
         run=waiting.run.id,
@@ -67,7 +70,7 @@ def _waiting_call_view(waiting: WaitingCall, served_agent: str, first: str | Non
         question=approval.question,
         why=approval.why,
         asked=approval.asked,
-        refusal=None if waiting.agent == served_agent else NOT_SERVED.format(agent=waiting.agent),
+        refusal=None if waiting.agent in served_agents else NOT_SERVED.format(agent=waiting.agent),
     )
 
 
