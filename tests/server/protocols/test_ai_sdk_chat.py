@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
 import clew
+from clew.runtime.execution import queue
 from clew.runtime.tools.tool import Suspend, ToolContext
+from clew.server.http.limits import ConcurrencyLimit
+from clew.server.protocols.ai_sdk.messages import MessageBuilder
 from clew.testing import ScriptedModel
 from clew.testing.scripted_model import ScriptLine, calls
 from tests.server.conftest import Users, clients_of, db, postgres_url, tenant
@@ -52,12 +56,19 @@ class Chat:
     def __init__(self, users: Users, model: ScriptedModel) -> None:
         base = "http://127.0.0.1/api/v1"
         transport = httpx.ASGITransport(users.app)
+        self._app = users.app
         self.model = model
         self.http = httpx.AsyncClient(transport=transport, base_url=base, headers=users.headers("alice"))
 
     async def send(self, id: str, text: str, **fields: Any) -> list[Any]:
         """Send a message; the chunks of the answer."""
         return await post_chat(self.http, chat_request(THREAD, user_message(id, text), **fields))
+
+    @property
+    def open_streams(self) -> int:
+        """The number of streams that are open."""
+        limit: ConcurrencyLimit = self._app.state.resources.streams
+        return limit.in_use
 
     async def texts(self) -> list[str]:
         """The texts of the messages of the thread."""
@@ -218,3 +229,92 @@ async def test_only_the_newest_turns_are_listed_if_fewer_are_asked_for(chat: Cha
     reply = await chat.http.get(f"/ai-sdk/chat/{THREAD}/messages", params={"limit": 1})
 
     assert [text_of(message) for message in reply.json()["messages"]] == ["second", "Two."]
+
+
+async def test_a_chat_that_is_incognito_leaves_nothing_in_the_database(chat: Chat, db: clew.Database) -> None:
+    await chat.send("m1", "first", mode="incognito")
+
+    assert await chat.texts() == ["first", "One."]
+    assert (await db.threads()).threads == ()
+
+
+# While an answer is being made.
+
+
+async def until(is_so: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(30):
+        while not (so if isinstance(so := is_so(), bool) else await so):  # noqa: ASYNC110  # nobody tells it
+            await asyncio.sleep(0.01)
+
+
+async def until_asked(chat: Chat) -> None:
+    """Wait until the model makes its first answer."""
+    await until(lambda: len(chat.model.requests) == 1)
+
+
+@pytest.fixture
+def go_on() -> asyncio.Event:
+    """Lets the model go on with its first answer."""
+    return asyncio.Event()
+
+
+class TestWhileAnAnswerIsBeingMade:
+    """The model has said half of its first answer, and waits."""
+
+    @pytest.fixture
+    def script(self, go_on: asyncio.Event) -> list[ScriptLine]:
+        """An answer in two halves, and another."""
+        return [["Half, ", go_on, "whole."], "Two."]
+
+    async def test_who_reconnects_gets_it_from_its_beginning(self, chat: Chat, go_on: asyncio.Event) -> None:
+        answer = asyncio.create_task(chat.send("m1", "first"))
+        await until_asked(chat)
+        again = asyncio.create_task(resume_chat(chat.http, THREAD))
+        await until(lambda: chat.open_streams == 2)
+        go_on.set()
+        streams = await asyncio.gather(answer, again)
+
+        builders = [MessageBuilder("") for _ in streams]
+        for builder, chunks in zip(builders, streams, strict=True):
+            builder.add(chunks)
+        assert builders[0].message == builders[1].message
+        assert text_of({"parts": builders[1].message.parts}) == "Half, whole."
+
+    async def test_a_message_that_is_sent_again_waits_for_the_same_answer(
+        self, chat: Chat, go_on: asyncio.Event
+    ) -> None:
+        both = [asyncio.create_task(chat.send("m1", "first")) for _ in range(2)]
+        await until_asked(chat)
+        go_on.set()
+        first, second = await asyncio.gather(*both)
+
+        assert second[-1] == first[-1]
+        assert await chat.texts() == ["first", "Half, whole."]
+
+    async def test_a_message_that_is_queued_is_answered_in_its_own_stream(
+        self, chat: Chat, go_on: asyncio.Event, db: clew.Database
+    ) -> None:
+        async def is_queued() -> bool:
+            return await queue.oldest_turn(db, THREAD) is not None
+
+        first = asyncio.create_task(chat.send("m1", "first"))
+        await until_asked(chat)
+        second = asyncio.create_task(chat.send("m2", "second", busy="queue"))
+        await until(is_queued)
+        go_on.set()
+        await first
+
+        builder = MessageBuilder("")
+        builder.add(await second)
+        assert text_of({"parts": builder.message.parts}) == "Two."
+        assert await chat.texts() == ["first", "Half, whole.", "second", "Two."]
+
+    async def test_a_message_that_interrupts_leaves_what_was_said(self, chat: Chat) -> None:
+        first = asyncio.create_task(chat.send("m1", "first"))
+        await until_asked(chat)
+        await chat.send("m2", "second", busy="interrupt")
+        ending = (await first)[-2:]
+
+        assert [chunk["type"] for chunk in ending] == ["abort", "finish"]
+        assert await chat.texts() == ["first", "Half, ", "second", "Two."]

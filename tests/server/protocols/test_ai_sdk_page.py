@@ -100,7 +100,7 @@ async def test_a_reload_in_mid_answer_goes_on_with_it(open_tab: OpenTab, server:
     await say(page, "hold it")
     await expect_texts(page, "hold it", HALF)
     await page.reload()
-    await page.wait_for_selector("main[data-status=streaming], main[data-status=submitted]")
+    await expect_texts(page, "hold it", HALF)
     server.release("it")
 
     await expect_texts(page, "hold it", WHOLE)
@@ -111,7 +111,7 @@ async def test_a_second_tab_has_the_same_messages(open_tab: OpenTab, server: Ser
     await say(first, "hold it")
     await expect_texts(first, "hold it", HALF)
     second = await open_tab()
-    await second.wait_for_selector("main[data-status=streaming], main[data-status=submitted]")
+    await expect_texts(second, "hold it", HALF)
     server.release("it")
 
     for page in (first, second):
@@ -123,8 +123,10 @@ async def test_two_tabs_survive_the_death_of_the_server(open_tab: OpenTab, serve
     await say(first, "hold it")
     await expect_texts(first, "hold it", HALF)
     second = await open_tab()
-    await second.wait_for_selector("main[data-status=streaming], main[data-status=submitted]")
+    await expect_texts(second, "hold it", HALF)
     await server.restart()
+    for page in (first, second):
+        await expect_texts(page, "hold it", HALF)
     server.release("it")
 
     for page in (first, second):

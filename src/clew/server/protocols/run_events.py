@@ -119,13 +119,19 @@ async def _log_events(access: ThreadAccess, thread: str, mark: Mark) -> AsyncIte
 async def _resumed_events(
     caller: Caller, access: ThreadAccess, thread: str, mark: Mark
 ) -> AsyncIterator[Event]:
-    """Take up a run and iterate over its events; none but those of the log if another process was faster."""
-    with caller.resources.user_turns.enter(caller.name):
-        events = access.runtime.stream_resume(thread, user=access.user)
-        try:
-            async for event in resumable_turn_events(
-                events, access.runtime, access.db.thread(thread), access.user, mark
+    """Take up a run and iterate over its events; those of the log alone if another process was faster."""
+    try:
+        with caller.resources.user_turns.enter(caller.name):
+            async for each in resumable_turn_events(
+                access.runtime.stream_resume(thread, user=access.user),
+                access.runtime,
+                access.db.thread(thread),
+                access.user,
+                mark,
             ):
-                yield event_of(event)
-        except (InvalidArgument, TurnBusy):
-            return
+                event = event_of(each)
+                mark = event.mark or mark
+                yield event
+    except (InvalidArgument, TurnBusy):
+        async for event in _log_events(access, thread, mark):
+            yield event
