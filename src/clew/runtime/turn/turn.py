@@ -1,6 +1,7 @@
 """A turn at work: the services for its stages, and the checkpoints that make their work durable."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -61,8 +62,7 @@ class Turn:
         self._recorder = recorder
         self._step = 0
         self._model_calls = 0
-        self.unfinished_text = ""
-        """The text of an answer that listeners have had so far, while a model words it."""
+        self._unfinished_pieces: list[str] = []
         self.rolled_back_effects: tuple[ExternalEffect, ...] = ()
         """The effects of the run that this turn took back: they happened all the same."""
 
@@ -200,14 +200,16 @@ class Turn:
         """
         self._step += 1
         number = self._step
-        texts: dict[int, str] = {}
+        offsets: Counter[int] = Counter()
 
         def on_text(text: str, attempt: int) -> None:
             if not quiet:
-                before = texts.get(attempt, "")
-                self._send_text(text, number, attempt, len(before))
-                texts[attempt] = before + text
-                self.unfinished_text = "" if unchecked else texts[attempt]
+                if not offsets[attempt]:
+                    self._unfinished_pieces = []  # an attempt starts over
+                if not unchecked:
+                    self._unfinished_pieces.append(text)
+                self._send_text(text, number, attempt, offsets[attempt])
+                offsets[attempt] += len(text)
 
         llm = _require_model(model)
         with self.step("model", llm.name) as step, self._unfinished_answer():
@@ -219,18 +221,22 @@ class Turn:
         self._model_calls += 1
         return reply
 
+    @property
+    def unfinished_text(self) -> str:
+        """The text of an answer that listeners have had so far, while a model words it."""
+        return "".join(self._unfinished_pieces)
+
     @contextmanager
     def _unfinished_answer(self) -> Iterator[None]:
         """Forget the unfinished text when the answer is finished or has failed, but not if it is cut."""
-        self.unfinished_text = ""
         try:
             yield
         except asyncio.CancelledError:
             raise
         except BaseException:
-            self.unfinished_text = ""
+            self._unfinished_pieces = []
             raise
-        self.unfinished_text = ""
+        self._unfinished_pieces = []
 
     def _send_text(self, text: str, step: int, attempt: int, offset: int) -> None:
         if self._recorder is not None:
