@@ -153,6 +153,17 @@ async def test_a_message_that_is_sent_twice_at_once_is_answered_once(db: clew.Da
     assert roles_and_texts(first) == [("user", "hi"), ("assistant", "I see")]
 
 
+@pytest.mark.promise("B-02")
+async def test_requests_that_find_the_message_new_at_the_same_moment_run_once(db: clew.Database) -> None:
+    async with clients_of(db, make_runtime=agent("first", "second", "third", "fourth")) as users:
+        client = client_of(users)
+        client.messages.append({"id": "m1", "role": "user", "content": "hi"})
+        clients = [client, *(twin_of(client) for _ in range(3))]
+        await asyncio.gather(*(each.run() for each in clients))
+
+    assert [roles_and_texts(each) for each in clients] == [[("user", "hi"), ("assistant", "first")]] * 4
+
+
 async def test_history_is_that_of_the_server_whatever_a_client_claims(db: clew.Database) -> None:
     async with clients_of(db, make_runtime=agent("first", "second")) as users:
         await client_of(users).say("hi")
@@ -343,19 +354,17 @@ class TestInterrupts:
         assert types(again) == ["RUN_STARTED", "RUN_FINISHED"]
         assert roles_and_texts(client)[-1] == ("assistant", "done")
 
-    async def test_who_comes_from_before_an_interrupt_gets_what_came_after_it(
-        self, db: clew.Database
-    ) -> None:
+    async def test_who_comes_from_before_an_interrupt_gets_all_that_followed(self, db: clew.Database) -> None:
         async with clients_of(db, make_runtime=agent(calls(("c1", "post", {"text": "a"})), "done")) as users:
             client = client_of(users)
             events = await client.say("send it")
-            cursor = next(event.id for event in events if event.id is not None)
+            cursor = [event.id for event in events if event.id is not None][-2]
+            late = twin_of(client)
             await client.answer(approved=True)
-            late = client_of(users)
-            last_events = await late.run(headers={"Last-Event-ID": cursor}, state=None)
+            last_events = await late.run(headers={"Last-Event-ID": cursor})
 
         assert last_events[-1].data["outcome"] == {"type": "success"}
-        assert roles_and_texts(late)[-2:] == [("tool", "posted a"), ("assistant", "done")]
+        assert late.messages == client.messages
 
     async def test_an_interrupt_that_is_cancelled_declines_the_call(self, db: clew.Database) -> None:
         async with clients_of(db, make_runtime=agent(calls(("c1", "post", {"text": "a"})), "done")) as users:
@@ -440,6 +449,27 @@ async def test_a_queued_message_is_followed_to_its_end(db: clew.Database) -> Non
         ("user", "two"),
         ("assistant", "and I too"),
     ]
+
+
+@pytest.mark.parametrize("busy", ["interrupt", "rollback"])
+async def test_a_message_may_end_the_run_before_it(db: clew.Database, busy: str) -> None:
+    start, hold = asyncio.Event(), asyncio.Event()
+
+    def first(request: ModelRequest) -> list[str | asyncio.Event]:
+        start.set()
+        return ["I ", hold, "see"]
+
+    async with clients_of(db, model=ScriptedModel(first, "better")) as users:
+        client, second = client_of(users), client_of(users)
+        run = asyncio.create_task(client.say("one"))
+        await start.wait()
+        await second.say("two", forwardedProps={"clew": {"busy": busy}})
+        events = await run
+        newcomer = await fresh_copy(client)
+
+    assert events[-1].data["outcome"] == {"type": "cancelled"}
+    assert second.messages == newcomer.messages
+    assert roles_and_texts(newcomer)[-2:] == [("user", "two"), ("assistant", "better")]
 
 
 async def test_an_incognito_run_leaves_no_trace(db: clew.Database) -> None:

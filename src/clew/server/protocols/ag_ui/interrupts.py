@@ -28,14 +28,14 @@ DECLINED = "A person declined this call."
 NOT_REPEATED = "It is not known whether this call had its effect. A person decided not to repeat it."
 
 
-class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApprovalPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The payload that answers whether a tool may be called."""
 
     approved: bool
     reason: str = DECLINED
 
 
-class RepetitionAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RepetitionPayload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The payload that answers whether a call that may have had its effect is made again.
 
     ``result`` is what the agent is told in place of a repetition.
@@ -136,10 +136,10 @@ def _decision(asked: int, answer: InterruptAnswer, why: str) -> Decision:
     if answer.status == "cancelled":
         return UseResult(NOT_REPEATED if why == IN_DOUBT else DECLINED, asked)
     if why == APPROVAL:
-        approval = _convert(answer, ApprovalAnswer, '{"approved": true} or {"approved": false}')
+        approval = _convert(answer, ApprovalPayload, '{"approved": true} or {"approved": false}')
         return Replay(asked) if approval.approved else UseResult(approval.reason, asked)
     if why == IN_DOUBT:
-        repetition = _convert(answer, RepetitionAnswer, '{"repeat": true} or {"repeat": false, "result": …}')
+        repetition = _convert(answer, RepetitionPayload, '{"repeat": true} or {"repeat": false, "result": …}')
         return Replay(asked) if repetition.repeat else UseResult(repetition.result, asked)
     return PassOn(answer.payload, asked)
 
