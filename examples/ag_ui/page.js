@@ -108,9 +108,16 @@ function show() {
   element("messages").replaceChildren(...lines);
   element("state").textContent = JSON.stringify(agent.state, null, 2);
   element("interrupts").replaceChildren(
-    ...agent.pendingInterrupts.map((interrupt) => line("assistant", interrupt.message ?? interrupt.reason)),
+    ...agent.pendingInterrupts.map(question),
     ...(agent.pendingInterrupts.length ? [button("Approve", true), button("Decline", false)] : []),
   );
+}
+
+function question(interrupt) {
+  const paragraph = document.createElement("p");
+  paragraph.dir = "auto";
+  paragraph.textContent = interrupt.message ?? interrupt.reason;
+  return paragraph;
 }
 
 function button(label, approved) {

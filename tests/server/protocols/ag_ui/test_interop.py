@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -139,7 +138,7 @@ class TestPage:
         await self.say(page, "hold x")
         await expect(page.locator("#messages li.assistant")).to_have_text(HALF)
         await page.reload()
-        await expect(page.locator("#messages li.user")).to_have_text("hold x")
+        await expect(page.locator("#messages li.assistant")).to_have_text(HALF)
         server.release("x")
 
         await self.shows(page, "hold x", ANSWER.strip())
@@ -180,7 +179,7 @@ class TestPage:
         await expect(first.locator("#messages li.assistant")).to_have_text(HALF)
         second = await window.new_page()
         await second.goto(address)
-        await expect(second.locator("#messages li.user")).to_have_text("hold x")
+        await expect(second.locator("#messages li.assistant")).to_have_text(HALF)
         server.release("x")
 
         await self.shows(first, "hold x", ANSWER.strip())
@@ -195,7 +194,7 @@ class TestPage:
         await expect(first.locator("#messages li.assistant")).to_have_text(HALF)
         second = await window.new_page()
         await second.goto(address)
-        await expect(second.locator("#messages li.user")).to_have_text("hold x")
+        await expect(second.locator("#messages li.assistant")).to_have_text(HALF)
         server.kill()
         server.release("x")
         await asyncio.sleep(0.2)
@@ -206,13 +205,12 @@ class TestPage:
         assert await stored_texts(server) == ["hold x", ANSWER]
 
     async def test_an_approval_waits_over_a_reload(
-        self, server: ServerProcess, window: BrowserContext, address: str, tmp_path: Path
+        self, server: ServerProcess, window: BrowserContext, address: str
     ) -> None:
         page = await self.open(window, address)
         await self.say(page, "pay Ann")
         await expect(page.get_by_role("button", name="Approve")).to_be_visible()
         await page.reload()
-        await page.screenshot(path=tmp_path / "approval.png")
         await page.get_by_role("button", name="Approve").click()
 
         await self.shows(page, "pay Ann", "Let me see.", "The tool says: Ann has been paid")
