@@ -38,7 +38,7 @@ from clew.server.protocols.ai_sdk.chunks import RunChunks
 from clew.server.protocols.ai_sdk.facts import facts_of_events
 from clew.server.protocols.ai_sdk.messages import read_messages
 from clew.server.protocols.ai_sdk.requests import (
-    ApprovalAnswer,
+    ChatAnswer,
     approval_answers,
     is_edit,
     new_message,
@@ -221,7 +221,7 @@ async def _rewind_before(access: ThreadAccess, thread: str, item: Item) -> None:
 
 
 async def _decision_chunks(
-    caller: Caller, request: NewChatRequest, answers: dict[str, ApprovalAnswer]
+    caller: Caller, request: NewChatRequest, answers: dict[str, ChatAnswer]
 ) -> AsyncIterator[StreamEvent]:
     thread = request.id
     async with caller.thread_access(thread, user=request.user) as access:
@@ -252,7 +252,7 @@ async def _decision_chunks(
 
 
 async def _last_question(
-    thread: Thread, run: Run, answers: dict[str, ApprovalAnswer]
+    thread: Thread, run: Run, answers: dict[str, ChatAnswer]
 ) -> tuple[Mark, dict[str, Approval]]:
     """Return the mark at which the calls were last waiting, and their questions.
 

@@ -18,7 +18,7 @@ RESPONDED = "approval-responded"
 NO_REASON = "A person declined this call."
 
 
-class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ChatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a person to the question about a call."""
 
     approved: bool
@@ -96,14 +96,14 @@ def turn_key(request: NewChatRequest, message: UiMessage, earlier_run: str | Non
     return f"ai-sdk-{hashlib.sha256(encode(parts)).hexdigest()[:32]}"
 
 
-def approval_answers(request: NewChatRequest) -> dict[str, ApprovalAnswer]:
+def approval_answers(request: NewChatRequest) -> dict[str, ChatAnswer]:
     """Return the answers about calls that the last message has, by call; none if it is a user's."""
     if not request.messages or request.messages[-1].role != "assistant":
         return {}
     return dict(_answers(request.messages[-1].parts))
 
 
-def _answers(parts: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, ApprovalAnswer]]:
+def _answers(parts: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, ChatAnswer]]:
     for part in parts:
         approval = part.get("approval")
         if part.get("state") != RESPONDED or not isinstance(approval, dict):
@@ -111,7 +111,7 @@ def _answers(parts: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Approval
         reason = approval.get("reason")
         yield (
             str(part.get("toolCallId", "")),
-            ApprovalAnswer(
+            ChatAnswer(
                 approved=approval.get("approved") is True,
                 reason=reason if isinstance(reason, str) else None,
                 asked=asked_in(str(approval.get("id", ""))),
