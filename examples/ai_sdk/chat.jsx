@@ -65,7 +65,7 @@ function Chat({ initialMessages }) {
   const end = useRef(null);
   useEffect(() => {
     end.current.scrollIntoView();
-  }, [messages]);
+  }, [messages, isLost, error]);
   const isBusy = status === "submitted" || status === "streaming";
 
   // The answer is made on the server, also while nobody listens: leaving the stream would not stop it.
