@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 import clew
+from clew.agents import Agent
 from clew.api.runs import NewDecision
 from clew.core.errors import InvalidArgument
 from clew.runtime.model.protocol import Reply, ToolCall
 from clew.runtime.records.runs import Run, record_of
+from clew.server.app import create_app
 from clew.testing import ScriptedModel
-from tests.server.conftest import Users, clients_of
+from tests.server.conftest import Users, clients_of, over_http
 
 pytestmark = pytest.mark.promise("T-16")
 
@@ -69,6 +71,21 @@ async def test_a_call_of_another_agent_says_before_that_it_cannot_be_decided_her
     page = await users().approvals()
 
     assert "The agent 'cook' is not served here" in (page.approvals[0].refusal or "")
+
+
+async def test_a_call_of_any_agent_that_is_served_can_be_decided_here(db: clew.Database) -> None:
+    run = await wait_for(db, "t", "alice", pay_call("Ann"), agent="cook")
+    cook = Agent(
+        name="cook",
+        make_runtime=lambda each, settings: runtime(each, "Done.", agent="cook"),
+        brings_model=True,
+    )
+    app = create_app(db=db, agent=lambda each: runtime(each, "Never."), agents=[cook])
+    async with over_http(app, db) as users:
+        [waiting] = (await users().approvals()).approvals
+        result = await users().decide(run, {"c1": NewDecision(decision="replay")})
+
+    assert (waiting.refusal, result.text) == (None, "Done.")
 
 
 async def test_a_thread_without_a_title_is_named_by_what_was_said_first(

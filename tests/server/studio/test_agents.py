@@ -119,3 +119,28 @@ async def test_the_plain_agent_says_how_to_connect_a_model_before_anything_is_as
             await expect(page.get_by_text("no model", exact=True)).to_be_visible()
             await expect(page.locator("#connection")).to_be_empty()
             await visitor.close()
+
+
+@pytest.mark.promise("B-16")
+async def test_a_thread_of_any_agent_that_is_served_can_be_written(windows: Windows, user: str) -> None:
+    cook = Agent(
+        name="cook",
+        make_runtime=lambda db, settings: clew.Runtime(
+            db, agent="cook", model=ScriptedModel("Soup.", "Bread.")
+        ),
+        brings_model=True,
+    )
+    async with clew.open("memory://") as db:
+        app = create_app(ServerSettings(sweep_seconds=3600), db=db, agent=plain_agent, agents=[cook])
+        async with listening(app) as address:
+            studio = Studio(address, "memory://", db, asyncio.Event())
+            async with studio.client(user) as client:
+                await client.run_turn("dinner", "What is for dinner?", agent="cook")
+            visitor = Visitor(windows, studio, user)
+            page = await visitor.open("/studio/threads/dinner")
+            answer = await say(page, "And besides?")
+
+            await expect(answer).to_contain_text("Bread.")
+            await expect(page.get_by_text("no model", exact=True)).to_have_count(0)
+            await visitor.close()
+            assert visitor.errors == []

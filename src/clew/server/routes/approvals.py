@@ -35,8 +35,7 @@ async def list_approvals(
     selection = InboxFilter(thread=thread, agent=agent, tool=tool, user=owner, text=text)
     pages = caller.pages(cursor, tuple[int, str], "approvals", thread, agent, tool, owner, text)
     page = await find_waiting_calls(caller.db, selection, limit=limit, after=pages.start)
-    async with caller.runtime() as runtime:
-        served_agents = {runtime.agent}
+    served_agents = {entry.name for entry in caller.resources.agents}
     approvals = [
         _waiting_call_view(each, served_agents, await _first_text(caller, each) if first else None)
         for each in page.calls

@@ -99,9 +99,10 @@ function pageOf(name, id) {
   return found;
 }
 
-/** The agent that answers, once what agents add is loaded. */
+/** The agent that answers where none is named, with all that are `served`, once what agents add is loaded. */
 async function known(signal) {
-  const answer = await get("/agent", undefined, signal);
+  const [answer, all] = await Promise.all([get("/agent", undefined, signal), get("/agents", undefined, signal)]);
+  answer.served = all.agents.filter((each) => each.served);
   const added = await extended(answer.studio);
   Object.assign(PAGES, { ...added, ...PAGES }); // a page of the Studio's own stays
   buildNav();

@@ -62,8 +62,13 @@ class Page {
     return this.me.user === null ? { user } : { user: this.me.user };
   }
 
+  /** The model of the agent that answers on this thread. */
+  model() {
+    return (this.agent.served.find((each) => each.name === this.detail?.agent) ?? this.agent).model;
+  }
+
   isOfAnotherAgent() {
-    return Boolean(this.detail?.agent) && this.detail.agent !== this.agent.name;
+    return Boolean(this.detail?.agent) && !this.agent.served.some((each) => each.name === this.detail.agent);
   }
 
   withCommands() {
@@ -153,7 +158,7 @@ class Page {
       detail && make("span.only-wide", {}, chip(`version ${detail.version}`)),
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
-      this.chatting?.agent.model === NO_MODEL && chip("no model", "warn"),
+      this.chatting && this.model() === NO_MODEL && chip("no model", "warn"),
       detail && link(workbenchAt(this.id), "Workbench", { class: "chip accent" }),
       detail && this.exporter("button.small.only-wide"),
       this.chatting && (detail || this.conversation.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
