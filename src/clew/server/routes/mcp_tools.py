@@ -203,11 +203,14 @@ class TurnArguments(McpArguments, frozen=True, kw_only=True):
         MemoryModeName | None, msgspec.Meta(description="With incognito nothing of it is stored.")
     ] = None
     busy: WhenBusy = "wait"
+    agent: Annotated[
+        str | None, msgspec.Meta(description="The agent that answers, where the server has several.")
+    ] = None
     key: RepeatKey = None
 
     def turn(self, busy: WhenBusy) -> NewTurn:
         """Return the turn that is asked for."""
-        return NewTurn(message=self.message, user=self.user, mode=self.mode, busy=busy)
+        return NewTurn(message=self.message, user=self.user, mode=self.mode, busy=busy, agent=self.agent)
 
 
 class RecallView(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,10 @@ from mcp.shared.exceptions import MCPError
 
 import clew
 from clew.runtime.memory.memory import Memory
-from tests.server.protocols.mcp.clients import McpPeer, McpServer
+from clew.server.app import create_app
+from tests.server.local_server import listening
+from tests.server.protocols.mcp.clients import McpPeer, McpServer, connect
+from tests.server.routes.test_several_agents import cook, make_travel
 
 pytestmark = pytest.mark.promise("B-17")
 READ_ONLY = {"search", "recall", "list_threads", "read_thread", "list_memory"}
@@ -183,6 +186,17 @@ async def test_answers_to_a_run_of_another_user_are_refused(server: McpServer) -
         )
 
     assert result.structured_content["code"] == "record_not_found"
+
+
+async def test_a_turn_may_name_one_of_several_agents(db: clew.Database) -> None:
+    app = create_app(db=db, agent=make_travel, agents=[cook])
+    async with listening(app) as url, connect(url, {"X-Clew-Tenant": db.tenant}) as peer:
+        turn = await peer.call("run_turn", thread="dinner", message="Soup?", agent="cook")
+        again = await peer.call("run_turn", thread="dinner", message="More?")
+        refusal = await peer.refusal("run_turn", thread="other", message="Soup?", agent="nobody")
+
+    assert turn["text"] == again["text"] == "Soup."
+    assert refusal == "invalid_argument"
 
 
 async def test_a_turn_that_fails_says_so_with_its_code(alice: McpPeer) -> None:
