@@ -27,7 +27,10 @@ TEXTS = [
         path
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*"))
-        if path.suffix in SUFFIXES and path.is_file() and path.name != "pyproject.toml"
+        if path.suffix in SUFFIXES
+        and path.is_file()
+        and path.name != "pyproject.toml"
+        and "node_modules" not in path.parts
     ),
 ]
 LOCKS = [*ROOT.glob("*.lock"), *ROOT.glob("*/requirements.lock")]

@@ -14,7 +14,7 @@ ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_EN
 DISABLED: Final = "OTEL_SDK_DISABLED"
 SERVICE_NAME: Final = "clew"
 PACKAGES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
-INSTALL: Final = "pip install 'clew[telemetry]'"
+INSTALL: Final = "Install them from a clone of Clew: pip install '.[telemetry]'"
 
 
 @contextmanager
