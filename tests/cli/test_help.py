@@ -18,7 +18,10 @@ from clew_companion.cli.evaluate import evaluate
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 LONGEST = 25
 WORKS = [
-    *(*COMMANDS, *DEFAULTS.values(), *(work for _, works in GROUPS.values() for work in works)),
+    # One that its group's name alone does too is there once.
+    *dict.fromkeys(
+        (*COMMANDS, *DEFAULTS.values(), *(work for _, works in GROUPS.values() for work in works))
+    ),
     *(evaluate, crises.list_, crises.export, crises.extend, crises.purge),
 ]
 

@@ -66,7 +66,7 @@ COMMANDS: tuple[CommandFunction, ...] = (
     admin.doctor,
     agents,
 )
-DEFAULTS: dict[str, CommandFunction] = {"threads": threads.threads, "approvals": approvals.list_}
+DEFAULTS: dict[str, CommandFunction] = {"threads": threads.threads, "approvals": approvals.approvals}
 """Commands that are the first word of a group alone."""
 GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     "threads": ("List threads, the newest first; or hand one over.", (threads.adopt,)),
@@ -121,7 +121,7 @@ GROUPS: dict[str, tuple[str, tuple[CommandFunction, ...]]] = {
     ),
     "approvals": (
         "Calls that wait for a person: look at them, approve or refuse them.",
-        (approvals.list_, approvals.show, approvals.approve, approvals.refuse),
+        (approvals.show, approvals.approve, approvals.refuse),
     ),
     "datasets": (
         "Examples made from threads, to hold models and agents against.",

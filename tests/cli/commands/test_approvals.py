@@ -91,7 +91,7 @@ def test_the_word_alone_lists_what_waits(capsys: pytest.CaptureFixture[str], fil
 
 def test_the_list_is_selected_and_given_as_json(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     run_id = let_wait(file, pay_call(), ToolCall(id="c2", name="pay", arguments={"to": "Bea"}))
-    code, out, _ = run_command(capsys, file, "list", "--text", "bea", "--json")
+    code, out, _ = run_command(capsys, file, "--text", "bea", "--json")
 
     [each] = json.loads(out)["approvals"]
     assert (code, each["run"], each["call"], each["user"]) == (0, run_id, "c2", "alice")
@@ -101,7 +101,7 @@ def test_nothing_that_waits_is_said(capsys: pytest.CaptureFixture[str], file: Pa
     run(["migrate", "--db", str(file)])
     capsys.readouterr()
 
-    assert run_command(capsys, file, "list") == (0, "Nothing waits for a decision.", "")
+    assert run_command(capsys, file) == (0, "Nothing waits for a decision.", "")
 
 
 def test_a_call_is_shown_with_its_arguments(capsys: pytest.CaptureFixture[str], file: Path) -> None:
@@ -227,7 +227,7 @@ def test_watching_tells_of_each_call_once_as_it_comes(
             raise KeyboardInterrupt
 
     monkeypatch.setattr("clew.cli.commands.approvals.asyncio.sleep", pause)
-    code, out, err = run_command(capsys, file, "list", "--watch", "--json")
+    code, out, err = run_command(capsys, file, "--watch", "--json")
 
     assert (code, err) == (130, "Stopped.")
     assert json.loads(out)["call"] == "c1"

@@ -60,7 +60,7 @@ Reason = Annotated[
 ]
 
 
-async def list_(
+async def approvals(
     call: CommandCall,
     thread: Thread = None,
     agent: OfAgent = None,
@@ -70,11 +70,11 @@ async def list_(
     *,
     watch: Watch = False,
 ) -> CommandResult:
-    """List the calls that wait for a person, those that began to wait last first.
+    """List the calls that wait for a person, the latest first.
 
     With --watch it tells of each call as it begins to wait, a line each, until it is stopped.
 
-    Example: clew approvals list --tool pay
+    Example: clew approvals --tool pay
     """
     selection = InboxFilter(thread=thread, agent=agent, tool=tool, user=call.scope.user, text=text)
     async with call.database() as db:
@@ -110,10 +110,10 @@ async def approve(
     model: Model = None,
     yes: Yes = False,
 ) -> CommandResult:
-    """Approve a call that waits, after a question, and go on with its run here.
+    """Approve a call that waits, and go on with its run here.
 
-    The agent of the thread has to be installed, or be named with --agent; if it is not, that is said before
-    anything is asked. Without a terminal nothing is approved unless --yes is there.
+    You are asked first; without a terminal nothing is approved unless --yes is there. The agent of the thread
+    has to be installed, or be named with --agent; if it is not, that is said before anything is asked.
 
     Example: clew approvals approve run-1f2e3d4c5b6a79880716 c1
     """
@@ -133,10 +133,10 @@ async def refuse(
     model: Model = None,
     yes: Yes = False,
 ) -> CommandResult:
-    """Refuse a call that waits, after a question, and go on with its run here.
+    """Refuse a call that waits, and go on with its run here.
 
-    The call is not made; the model reads the reason in place of its result. See approve for --agent and
-    --yes.
+    You are asked first. The call is not made; the model reads the reason in place of its result. See
+    approve for --agent and --yes.
 
     Example: clew approvals refuse run-1f2e3d4c5b6a79880716 c1 --reason 'Not before Monday.'
     """

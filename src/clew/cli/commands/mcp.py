@@ -6,7 +6,13 @@ import typer
 from rich.text import Text
 
 from clew.cli.command import CommandCall, CommandResult
-from clew.cli.commands.serve import Model, ServedAgentsOption, ServerVolume, server_settings
+from clew.cli.commands.serve import (
+    Model,
+    ServedAgentsOption,
+    ServerVolume,
+    joined_agents,
+    server_settings,
+)
 
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer only what changes nothing.")]
 
@@ -19,14 +25,14 @@ async def mcp(
     volume: ServerVolume = None,
     read_only: ReadOnly = False,
 ) -> CommandResult:
-    """Serve threads, memory and turns to an MCP client over standard input and output.
+    """Serve threads, memory and turns to an MCP client by a pipe.
 
-    The client starts it, and it ends with the client. Without --user it speaks for all users.
+    The client starts it and speaks by its standard input and output; it ends with the client. Without --user
+    it speaks for all users.
 
     Example: clew mcp --db sqlite:///agent.db --user alice --read-only
     """
-    agents = ",".join(agent or ()) or None
-    settings = server_settings(url=call.url, agent=agents, model=model, volume=volume)
+    settings = server_settings(url=call.url, agent=joined_agents(agent), model=model, volume=volume)
     from clew.server import process, stdio
     from clew.server.identity.entries import DEFAULT_WORKSPACE
     from clew.server.identity.identity import Identity

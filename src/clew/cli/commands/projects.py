@@ -30,7 +30,7 @@ ProjectName = Annotated[
 
 
 async def new(call: CommandCall, name: ProjectName) -> CommandResult:
-    """Write a small project: an agent with two tools, a test that needs no key, a Makefile.
+    """Write a small project: an agent, a test that needs no key.
 
     It is written into a new folder of that name; what is there is never overwritten.
 

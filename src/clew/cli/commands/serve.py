@@ -115,17 +115,11 @@ async def serve(
 
     url = call.url if is_database_named(context, os.environ) else None
     options = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    options |= {"access_log": access_log, "telemetry": telemetry}
-    names = {
-        "agent": ",".join(agent or ()) or None,
-        "model": model,
-        "embedder": embedder,
-        "search_provider": search_provider,
-    }
-    names |= {"skills": skills, "volume": volume}
+    options |= {"access_log": access_log, "telemetry": telemetry, "skills": skills, "volume": volume}
+    names = {"agent": joined_agents(agent), "model": model, "embedder": embedder}
+    names |= {"search_provider": search_provider}
     settings = server_settings(cors=cors, trusted_proxies=trusted_proxy, **options, **names)
-    if reload and settings.workers > 1:
-        raise InvalidArgument(problem="--reload serves with one process. Leave out --workers, or --reload.")
+    check_reload(settings, reload=reload)
     dangers = await process.dangers_of_start(settings, os.environ)
     if check:
         return check_result(dangers)
@@ -138,6 +132,21 @@ async def serve(
         call.err.print(Text(banner(settings, find_agents(settings), access)), soft_wrap=True)
         await process.serve(settings, listener, reload=reload)
     return CommandResult(value={"stopped": True}, display=Text("Stopped."), to_stderr=True)
+
+
+def joined_agents(agents: "Sequence[str] | None") -> str | None:
+    """The agents as one setting has them."""
+    return ",".join(agents or ()) or None
+
+
+def check_reload(settings: "ServerSettings", *, reload: bool) -> None:
+    """Refuse to follow files with several processes.
+
+    Raises:
+        InvalidArgument: There are several.
+    """
+    if reload and settings.workers > 1:
+        raise InvalidArgument(problem="--reload serves with one process. Leave out --workers, or --reload.")
 
 
 def check_result(dangers: "Sequence[Danger]") -> CommandResult:
