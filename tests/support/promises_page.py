@@ -90,9 +90,9 @@ def _read(path: Path) -> Report:
 
 def main() -> int:
     """Write the page, unless a run is missing or lost tests, and so cannot speak for all of them."""
-    if not (REPORTS / PLAIN).exists():
-        print("docs/promises.md is left as it was: make test has to run first.", file=sys.stderr)  # noqa: T201
-        return 1
+    if not (REPORTS / PLAIN).exists():  # a suite has run alone, and that is no failure
+        print("docs/promises.md is left as it was: it needs a run of make test too.", file=sys.stderr)  # noqa: T201
+        return 0
     report, not_run = read_reports(REPORTS)
     if report.lost:
         print("docs/promises.md is left as it was; the process died under:", *report.lost, file=sys.stderr)  # noqa: T201
