@@ -93,7 +93,8 @@ export function bars(title, unit, days, kinds) {
     days.map((day, index) => column(day, kinds, unit, { x: (index + GAP / 2) * step, width: step * (1 - GAP), top })));
   return make("figure.card.chart", {}, make("figcaption", {}, make("h2.minor", {}, title), make("span.now", {}, unit(all))),
     drawing,
-    make("p.small.quiet.row.apart.near", {}, make("span", {}, days[0]?.name ?? ""), kinds.length > 1 && make("span", {}, kinds.map(([name, label]) => [make(`span.swatch.${name}`, { "aria-hidden": "true" }), ` ${label} `])), make("span", {}, days.at(-1)?.name ?? "")));
+    make("p.small.quiet.row.apart.near", {}, make("span", {}, days[0]?.name ?? ""), make("span", {}, days.at(-1)?.name ?? "")),
+    kinds.length > 1 && make("p.small.quiet", {}, kinds.map(([name, label]) => [make(`span.swatch.${name}`, { "aria-hidden": "true" }), ` ${label} `])));
 }
 
 function column(day, kinds, unit, { x, width, top }) {
