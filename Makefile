@@ -34,7 +34,7 @@ TYPED := src companion/src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*
 
 .PHONY: help
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-21s %s\n", $$1, $$2 }'
 
 .PHONY: serve
 serve: $(SERVE_READY) ## Install what serving needs and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
@@ -76,6 +76,11 @@ $(SUITES): | python
 format: $(READY) ## Rewrite the code in the agreed format
 	@$(RUN) -m ruff check --fix-only --quiet .
 	@$(RUN) -m ruff format .
+
+# What was checked is in build/release/dist afterwards.
+.PHONY: release-check
+release-check: $(READY) ## Build what would be released, check it, and try it on every Python here (TAG is compared)
+	@$(RUN) -m tests.support.release $(if $(TAG),--tag $(TAG))
 
 # The peers it measures us against have a lock and an environment of their own.
 .PHONY: bench

@@ -64,19 +64,41 @@ def make_environment(
     Dependencies are links to the locked packages of this environment: those alone that the wheels' own
     metadata names, so that a missing requirement shows.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(folder)]
-    install = ["install", "--no-deps", "--no-index", *map(str, wheels)]
-    subprocess.run([*pip, *install], check=True, capture_output=True)
-    if lock is not None:
-        others = ["install", "--no-deps", "--require-hashes", "--requirement", str(lock)]
-        subprocess.run([*pip, *others], check=True, capture_output=True)
+    environment = install_wheels(folder, wheels, lock=lock)
     (packages,) = folder.glob("lib/python*/site-packages")
     distributions = map(PathDistribution, packages.glob("*.dist-info"))
     ours: dict[str, PathDistribution] = {canonicalize_name(each.name): each for each in distributions}
     for dependency in _dependencies(ours, extras):
         _link(dependency, packages)
+    return environment
+
+
+def install_wheels(
+    folder: Path, wheels: Sequence[Path], *, python: Path = Path(sys.executable), lock: Path | None = None
+) -> Environment:
+    """Install wheels and what a lock has into an empty environment.
+
+    No index is asked for the wheels, and no compiler for what is locked.
+    """
+    subprocess.run([str(python), "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
+    ours = ["install", "--no-deps", "--no-index", *map(str, wheels)]
+    subprocess.run([*pip_command(folder), *ours], check=True, capture_output=True)
+    if lock is not None:
+        others = [
+            "install",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "--requirement",
+            str(lock),
+        ]
+        subprocess.run([*pip_command(folder), *others], check=True, capture_output=True)
     return Environment(folder=folder)
+
+
+def pip_command(folder: Path) -> list[str]:
+    """The command that runs this environment's pip on another one, which needs none of its own."""
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(folder)]
 
 
 def _dependencies(ours: dict[str, PathDistribution], extras: Iterable[str]) -> list[Distribution]:
