@@ -80,7 +80,7 @@ format: $(READY) ## Rewrite the code in the agreed format
 # What was checked is in build/release/dist afterwards.
 .PHONY: release-check
 release-check: $(READY) ## Build what would be released, check it, and try it on every Python here (TAG is compared)
-	@$(RUN) -m tests.support.release $(if $(TAG),--tag $(TAG))
+	@$(RUN) -m tests.support.release $(if $(TAG),--tag "$$TAG")
 
 # The peers it measures us against have a lock and an environment of their own.
 .PHONY: bench

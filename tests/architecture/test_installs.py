@@ -18,8 +18,20 @@ COMMAND = re.compile(
 )
 EXTRA_OF_OURS = re.compile(r"\bclew(-companion)?\[[a-z]")
 REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)\s*==\s*(?P<version>\S+)", re.MULTILINE)
-FOLDERS = ("docs", "src", "companion", "examples", "bench", "tools", ".ci", "interop", "ha")
-SUFFIXES = {"", ".md", ".py", ".toml", ".html", ".js", ".in"}
+FOLDERS = (
+    "docs",
+    "src",
+    "companion",
+    "examples",
+    "bench",
+    "tools",
+    ".ci",
+    ".github",
+    "deploy",
+    "interop",
+    "ha",
+)
+SUFFIXES = {"", ".md", ".py", ".toml", ".html", ".js", ".in", ".yml", ".yaml"}
 TEXTS = [
     *ROOT.glob("*.md"),
     ROOT / "Makefile",
