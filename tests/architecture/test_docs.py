@@ -13,14 +13,12 @@ import clew
 import clew.testing
 from clew.core import errors, ops
 from clew.core.errors import ClewError
-from clew.core.values import Limits
 from clew.database.database import Database
 from clew.database.jobs import Jobs
 from clew.database.log import Log
 from clew.database.records import Records
 from clew.database.thread import Thread
-from clew.stores.postgres.pool import Address
-from tests.architecture.source import ROOT, SOURCES, modules
+from tests.architecture.source import ROOT
 
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
@@ -103,17 +101,6 @@ def test_every_op_is_in_the_reference() -> None:
     rows = re.findall(r"^\| `(\w+)\(path", prose(REFERENCE / "ops.md"), re.MULTILINE)
 
     assert rows == [kind.__name__.lower() for kind in ops.Op.__args__]
-
-
-def test_every_setting_is_in_the_reference() -> None:
-    page = prose(REFERENCE / "settings.md")
-    variables = {
-        name for module in modules(*SOURCES) for name in re.findall(r"[\"'](CLEW_[A-Z_]+)[\"']", module.text)
-    }
-    names = [*Limits.__struct_fields__, *Address.__struct_fields__[1:], *variables]
-
-    assert [name for name in names if f"\n| `{name}` |" not in page] == []
-    assert set(re.findall(r"CLEW_[A-Z_]+", page)) == variables
 
 
 def fields_of(config: object, path: str = "config") -> list[str]:
