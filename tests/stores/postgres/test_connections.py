@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -116,6 +117,50 @@ class TestBrokenConnections:
         await nobody.close()
 
         assert nobody.is_away
+
+    @pytest.mark.promise("B-18")
+    async def test_an_outage_is_one_line(self, nobody: Pool, caplog: pytest.LogCaptureFixture) -> None:
+        await nobody.open()
+        async with asyncio.timeout(10):
+            while nobody.get_stats().get("connections_errors", 0) < 20:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        await nobody.close()
+        [line] = [record.getMessage() for record in caplog.records]
+
+        assert line.startswith("PostgreSQL cannot be reached (connection failed: ")
+        assert "check that the server runs" in line
+
+    @pytest.mark.promise("B-18")
+    async def test_the_end_of_an_outage_is_one_line(
+        self, postgres_database: PostgresDatabase, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pool = Pool(parse_url(f"{postgres_database.url}?pool_min=4"))
+        pool.is_away = True
+        await pool.open(wait=True)
+        await pool.close()
+        [line] = [record.getMessage() for record in caplog.records]
+
+        assert line.startswith("PostgreSQL can be reached again")
+        assert not pool.is_away
+
+    async def test_broken_connections_are_no_lines(
+        self, postgres_database: PostgresDatabase, store: PostgresStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        thread = await clew.Database(store).create("thread")
+        await asyncio.gather(*(thread.head() for _ in range(8)))
+        ask(postgres_database, END_ALL)
+        await asyncio.gather(*(thread.head() for _ in range(8)))
+
+        assert not caplog.records
+
+    async def test_the_driver_still_speaks_of_the_pools_of_others(
+        self, nobody: Pool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await nobody.open()
+        logging.getLogger("psycopg.pool").warning("error connecting in %r: %s", "theirs", "refused")
+        await nobody.close()
+
+        assert "error connecting in 'theirs': refused" in caplog.messages
 
     async def test_nobody_waits_long_for_a_server_that_is_away(
         self, nobody: Pool, monkeypatch: pytest.MonkeyPatch

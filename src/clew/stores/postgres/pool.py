@@ -1,8 +1,11 @@
 """The pool of our own: it knows when its server is away, and asks for it for as long as it is."""
 
+import logging
+import time
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
+from weakref import WeakSet
 
 import msgspec
 import psycopg
@@ -12,6 +15,10 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from clew.core.errors import InvalidArgument
 from clew.core.redaction import HIDDEN
+from clew.stores.postgres.errors import first_line
+
+log = logging.getLogger("clew")
+driver_log = logging.getLogger("psycopg.pool")
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters for libpq that must not be shown."""
@@ -106,6 +113,43 @@ AWAY_SECONDS = 3.0
 AT_ONCE = 0.01
 
 
+AWAY = (
+    "PostgreSQL cannot be reached (%s). Calls fail with store_unavailable or outcome_unknown until it is "
+    "back; repeat them with the same keys. It is asked for again every few seconds. If no fail-over "
+    "is under way, check that the server runs and that the URL names every node of its cluster."
+)
+BACK = "PostgreSQL can be reached again, about %.0f s after it was first missed. There is nothing to do."
+
+
+class DriverNoise(logging.Filter):
+    """Lets the driver speak of a pool of ours only where somebody looks for faults, at level DEBUG.
+
+    It writes several lines for each connection and each attempt, hundreds in a fail-over; the pool itself
+    writes two. What it says of the pools of others is left alone.
+    """
+
+    def __init__(self, pool_name: str) -> None:
+        super().__init__()
+        self.connections: WeakSet[AsyncConnection[Any]] = WeakSet()
+        self.last_problem = "no connection can be made"
+        self._pool_name = pool_name
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return False for a line about our pool or one of its connections."""
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        if not any(self._is_ours(each) for each in arguments):
+            return True
+        errors = [each for each in arguments if isinstance(each, psycopg.Error)]
+        if errors:
+            self.last_problem = first_line(errors[0])
+        return driver_log.isEnabledFor(logging.DEBUG)
+
+    def _is_ours(self, argument: object) -> bool:
+        if isinstance(argument, AsyncConnection):
+            return argument in self.connections
+        return argument == self._pool_name
+
+
 class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
     """Connections to one database.
 
@@ -127,6 +171,18 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
             kwargs={"autocommit": True, "prepare_threshold": 0 if address.prepares else None},
         )
         self.is_away = False
+        self._away_since = 0.0
+        self._noise = DriverNoise(self.name)
+
+    async def open(self, wait: bool = False, timeout: float = 30.0) -> None:  # noqa: FBT001, FBT002 - as the driver has it
+        """Begin to connect, and have the driver be quiet about it."""
+        driver_log.addFilter(self._noise)
+        await super().open(wait, timeout)
+
+    async def close(self, timeout: float = 5.0) -> None:
+        """Close every connection."""
+        await super().close(timeout)
+        driver_log.removeFilter(self._noise)
 
     async def getconn(self, timeout: float | None = None) -> AsyncConnection[Any]:
         """A connection, waited for as long as the address says; while the server is away, not so long."""
@@ -140,10 +196,16 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
         return await super().getconn(full_timeout - first)
 
     async def _on_connect(self, connection: AsyncConnection[Any]) -> None:
+        self._noise.connections.add(connection)
+        if self.is_away:
+            log.warning(BACK, time.monotonic() - self._away_since + AGAIN_SECONDS)
         self.is_away = False
 
     async def _on_reconnect_failed(self, pool: AsyncConnectionPool[Any]) -> None:
         """Have it try again from the beginning, which a pool does only if a connection is asked for."""
+        if not self.is_away:
+            self._away_since = time.monotonic()
+            log.warning(AWAY, self._noise.last_problem)
         self.is_away = True
         with suppress(PoolTimeout, PoolClosed):
             await self.putconn(await super().getconn(AT_ONCE))
