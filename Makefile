@@ -17,6 +17,8 @@ SERVE_VENV := .venv-serve
 SERVE_READY := $(SERVE_VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
+SITE_VENV := .venv-site
+SITE_READY := $(SITE_VENV)/.ready
 SUITES := interop ha
 PIP := -m pip --disable-pip-version-check --no-input --quiet
 UV_VERSION := 0.13.7
@@ -87,6 +89,14 @@ release-check: $(READY) ## Build what would be released, check it, and try it on
 bench: $(BENCH_READY) ## Measure every public claim (BENCH_FLAGS are passed on)
 	@PYTHONPATH=src:companion/src $(BENCH_VENV)/bin/python -m bench $(BENCH_FLAGS)
 
+# The generator reports a link to a page that is not there; the last command looks at all that was built.
+.PHONY: docs
+docs: $(SITE_READY) ## Build the documentation site in build/site; a broken link or an orphan page is an error
+	@rm -rf build/site
+	@$(SITE_VENV)/bin/python -m tools.site_pages build/pages
+	@$(SITE_VENV)/bin/zensical build --strict --config-file build/zensical.toml
+	@$(SITE_VENV)/bin/python -m tools.site_links build/site
+
 .PHONY: lock
 lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer versions)
 	@printf '%s\n' '.[$(EXTRAS)]' ./companion | $(COMPILE) - --group dev --output-file requirements.lock
@@ -96,11 +106,12 @@ lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer ve
 		$(COMPILE) $$suite/requirements.in --constraint requirements.lock --output-file $$suite/requirements.lock \
 		|| exit 1; done
 	@$(COMPILE) bench/requirements.in --output-file bench/requirements.lock
+	@$(COMPILE) site/requirements.in --output-file site/requirements.lock
 	@$(COMPILE) --no-deps $(LOWEST).in --output-file $(LOWEST).lock
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	rm -rf $(VENV) $(SERVE_VENV) $(BENCH_VENV) $(SUITES:%=.venv-%) interop/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(SERVE_VENV) $(BENCH_VENV) $(SITE_VENV) $(SUITES:%=.venv-%) interop/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src companion tests $(wildcard bench examples) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: python
@@ -154,6 +165,10 @@ $(SUITES:%=.venv-%/.ready): .venv-%/.ready: .venv-%/.locked pyproject.toml compa
 
 $(BENCH_READY): bench/requirements.lock | python
 	$(call environment,$(BENCH_VENV),bench/requirements.lock)
+	@touch $@
+
+$(SITE_READY): site/requirements.lock | python
+	$(call environment,$(SITE_VENV),site/requirements.lock)
 	@touch $@
 
 build/uv/.ready: Makefile | python
