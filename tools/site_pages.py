@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\[[^\]]*\]\()([^)\s#]*)(#[^)\s]*)?(\))")
 HEADING = re.compile(r"^(#{2,3}) (.+)$")
 ENTRY = re.compile(r"^- \[(.+?)\]\(([^)\s#]+)\)")
-FIRST_ITEM = re.compile(r"^(?!\s*(?:[-*|>]|\d+\.) ?)(.*\S.*)\n(?=(?:-|\d+\.) )", re.MULTILINE)
+FIRST_ITEM = re.compile(r"^(?!\s|[|>]|[-*] |\d+\. )(.+)\n(?=(?:-|\d+\.) )", re.MULTILINE)
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 PROJECT_PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 API_PAGES = {"clew": "reference/generated/clew.md", "clew.runtime": "reference/generated/runtime.md"}
@@ -132,6 +132,11 @@ def prose_parts(text: str) -> Iterator[tuple[str, bool]]:
     yield text[end:], True
 
 
+def part_lists(prose: str) -> str:
+    """Put an empty line before the first item of each list: the generator takes it for text without one."""
+    return FIRST_ITEM.sub(r"\1\n\n", prose)
+
+
 class SitePages:
     """The pages of the site below a folder, with every file that one of them leads to."""
 
@@ -188,8 +193,9 @@ class SitePages:
         """A page for the generator: its links lead to places, and a list begins after an empty line."""
         parts = []
         for part, is_prose in prose_parts(read(path)):
-            text = LINK.sub(lambda link: self._link(path, link), part) if is_prose else part
-            parts.append(FIRST_ITEM.sub(r"\1\n\n", text) if is_prose else text)
+            parts.append(
+                LINK.sub(lambda link: self._link(path, link), part_lists(part)) if is_prose else part
+            )
         return "".join(parts)
 
     def _link(self, page: Path, link: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ from tools.site_pages import (
     SitePages,
     api_page,
     index_navigation,
+    part_lists,
     place_of,
     public_names,
 )
@@ -76,6 +77,12 @@ def test_every_laid_out_page_is_in_the_configuration(pages: Path) -> None:
     places = [page.relative_to(pages).as_posix() for page in pages.rglob("*.md")]
 
     assert [place for place in places if f'= "{place}"' not in configuration] == []
+
+
+def test_a_list_begins_after_an_empty_line() -> None:
+    prose = "**Do it.**\n- one\n  goes on\n- two\n\nText\n1. first\n2. second\n"
+
+    assert part_lists(prose) == "**Do it.**\n\n- one\n  goes on\n- two\n\nText\n\n1. first\n2. second\n"
 
 
 @pytest.mark.parametrize(
