@@ -62,7 +62,7 @@ def test_both_clients_of_the_workbench_can_do_the_same() -> None:
 def test_a_method_shows_its_parameters_without_self() -> None:
     client, _ = scripted_client()
 
-    assert list(inspect.signature(client.thread).parameters) == ["id", "at"]
+    assert list(inspect.signature(client.thread).parameters) == ["id", "at", "first"]
 
 
 def test_the_calls_of_an_agent_may_block_too() -> None:
