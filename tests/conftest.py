@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
 pytest_plugins = [
     "tests.support.left_behind",
     "tests.support.lock_wait",
@@ -17,3 +19,6 @@ def pytest_configure() -> None:
     """Let children be interrupted, also where these tests run in the background of a shell and cannot be."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes says more about what else the machine does than about the code.
+    settings.register_profile("clew", deadline=None)
+    settings.load_profile("clew")

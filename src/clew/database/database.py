@@ -96,7 +96,7 @@ class Database:
         check_tenant(tenant)
         return Database(self.store, Scope(tenant=tenant, user=user), files=self.files)
 
-    def thread(self, id: str) -> Thread:  # which checks the id
+    def thread(self, id: Id) -> Thread:
         """A thread by its id; whether it exists shows when it is used."""
         return Thread(self.store, self._scope, id, self.files)
 

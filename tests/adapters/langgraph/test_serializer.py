@@ -62,7 +62,8 @@ def change(messages: list[BaseMessage], step: tuple[str, int, Any]) -> None:
         case "put in":
             messages.insert(at, message(KINDS[number % 4], number))
         case _:
-            messages[at] = HumanMessage(content="hi", additional_kwargs={}, colour=value)
+            fields: dict[str, Any] = {"additional_kwargs": {"deep": [{}]}, "colour": value}
+            messages[at] = HumanMessage(content="hi", **fields)
 
 
 @pytest.mark.promise("B-10")

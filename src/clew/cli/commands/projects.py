@@ -16,7 +16,7 @@ from clew.core.errors import InvalidArgument
 
 TEMPLATES = {
     "agent.py": "agent.py.txt",
-    "test_agent.py": "test_agent.py.txt",
+    "test_agent.py": "agent_test.py.txt",
     "Makefile": "Makefile.txt",
     "README.md": "README.md.txt",
     "pyproject.toml": "pyproject.toml.txt",
