@@ -119,6 +119,34 @@ class TestBrokenConnections:
         assert nobody.is_away
 
     @pytest.mark.promise("B-18")
+    async def test_a_server_that_does_not_answer_is_given_up(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        async with clew.open(f"{postgres_database.url}?answer_timeout=0.2") as db:
+            thread = await db.create("thread")
+            async with await psycopg.AsyncConnection.connect(postgres_database.url) as admin:
+                await admin.execute("LOCK TABLE clew.threads")
+                with pytest.raises(OutcomeUnknown):
+                    await thread.append(items=[clew.user("Hi")], key="once", expect=clew.Exact(0))
+            commit = await thread.append(items=[clew.user("Hi")], key="once")
+
+        assert commit.version == 1
+
+    async def test_a_server_may_take_long_where_no_limit_was_set(
+        self, postgres_database: PostgresDatabase, store: PostgresStore
+    ) -> None:
+        thread = await clew.Database(store).create("thread")
+        async with await psycopg.AsyncConnection.connect(postgres_database.url) as admin:
+            await admin.execute("LOCK TABLE clew.threads")
+            append = asyncio.create_task(thread.append(items=[clew.user("Hi")]))
+            await asyncio.wait([append], timeout=0.5)
+            is_waiting = not append.done()
+        commit = await append
+
+        assert is_waiting
+        assert commit.version == 1
+
+    @pytest.mark.promise("B-18")
     async def test_an_outage_is_one_line(self, nobody: Pool, caplog: pytest.LogCaptureFixture) -> None:
         await nobody.open()
         async with asyncio.timeout(10):

@@ -40,7 +40,16 @@ class TestAddress:
 
     @pytest.mark.parametrize(
         "parameters",
-        ["pool_max=0", "pool_max=x", "pool_min=5&pool_max=2", "pooler=session", "pool_timeout=soon"],
+        [
+            "pool_max=0",
+            "pool_max=x",
+            "pool_min=5&pool_max=2",
+            "pooler=session",
+            "pool_timeout=soon",
+            "answer_timeout=0",
+            "answer_timeout=inf",
+            "answer_timeout=nan",
+        ],
     )
     def test_what_makes_no_sense_is_refused(self, parameters: str) -> None:
         with pytest.raises(InvalidArgument):

@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool
 from clew.stores.postgres.answers import Row, Values
 from clew.stores.postgres.arrays import pack_values, register_dumpers
 from clew.stores.postgres.errors import translation
+from clew.stores.postgres.pool import Pool, cut_connection
 from clew.stores.postgres.schema import QUERIES
 
 _PLACEHOLDER = re.compile(rb"%b")
@@ -89,6 +90,8 @@ class Connections:
         self.pool = pool
         self._with_dumpers: WeakSet[AsyncConnection[Any]] = WeakSet()
         self._without_autocommit: set[AsyncConnection[Any]] = set()
+        self._answer_timeout = pool.answer_timeout if isinstance(pool, Pool) else None
+        self._timers: dict[AsyncConnection[Any], asyncio.TimerHandle] = {}
         self._check: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -116,9 +119,10 @@ class Connections:
             raise translation(error) from error
 
     async def run_command(self, name: str) -> None:
-        """Run a command that gives no rows and cannot run inside a transaction."""
+        """Run a command that gives no rows and cannot run inside a transaction, for as long as it takes."""
         try:
             connection = await self._take()
+            self._stop_timer(connection)
             try:
                 await connection.execute(QUERIES[name], prepare=False)
             finally:
@@ -185,7 +189,15 @@ class Connections:
             except BaseException:
                 await self._give_back(connection)
                 raise
+        if self._answer_timeout is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[connection] = loop.call_later(self._answer_timeout, cut_connection, connection)
         return connection
+
+    def _stop_timer(self, connection: AsyncConnection[Any]) -> None:
+        """Let the call over a connection take as long as it takes from now on."""
+        if timer := self._timers.pop(connection, None):
+            timer.cancel()
 
     async def _give_back(self, connection: AsyncConnection[Any]) -> None:
         """Give a connection back, even if the task that had it is cancelled meanwhile.
@@ -193,6 +205,8 @@ class Connections:
         As a rule there is nothing to wait for, so it is tried here and now; a task would cost three more
         rounds of the event loop. Only if a lock has to be waited for does a task take over.
         """
+        if self._timers:
+            self._stop_timer(connection)
         idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         work = self._return_to_pool(connection)
         if idle and connection not in self._without_autocommit:

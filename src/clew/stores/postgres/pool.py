@@ -1,6 +1,9 @@
 """The pool of our own: it knows when its server is away, and asks for it for as long as it is."""
 
+import asyncio
 import logging
+import os
+import socket
 import time
 from contextlib import suppress
 from typing import Any
@@ -22,6 +25,7 @@ driver_log = logging.getLogger("psycopg.pool")
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters for libpq that must not be shown."""
+DAY_SECONDS = 86_400
 UNREADABLE = (
     "The URL of the database cannot be read. Write it as postgresql://user:password@host:port/database, and "
     "the signs % @ : / ? # of a name or a password as %25 %40 %3A %2F %3F %23."
@@ -35,6 +39,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     pool_min: int = 1
     pool_max: int = 10
     pool_timeout: float = 30.0
+    answer_timeout: float | None = None
     pooler: str | None = None
 
     def __repr__(self) -> str:
@@ -75,6 +80,8 @@ def parse_url(url: str) -> Address:
         raise InvalidArgument(problem=f"The URL's parameters cannot be used: {error}.") from error
     if not 0 <= address.pool_min <= max(1, address.pool_max) or address.pool_max < 1:
         raise InvalidArgument(problem="The URL asks for a pool with more connections at least than at most.")
+    if address.answer_timeout is not None and not 0 < address.answer_timeout <= DAY_SECONDS:
+        raise InvalidArgument(problem="The URL's answer_timeout is not between 0 seconds and a day.")
     if address.pooler not in (None, "transaction"):
         raise InvalidArgument(problem=f"pooler={address.pooler!r} is not known; say pooler=transaction.")
     return address
@@ -106,16 +113,18 @@ def _is_plain(url: str, port: str) -> bool:
     return is_whole and all(number.isdecimal() for number in port.split(",") if number)
 
 
-AGAIN_SECONDS = 3.0
-"""Seconds that the pool tries by itself, with pauses twice as long each time; then it begins anew."""
+AGAIN_SECONDS = 1.0
+"""Seconds that the pool tries by itself, with pauses twice as long each time; then it begins anew.
+
+So it asks about once a second: a fail-over is over in a moment, and every pause after it is time lost."""
 AWAY_SECONDS = 3.0
 """Seconds that a call waits for a connection while the server is away."""
 AT_ONCE = 0.01
-
-
+PROBE_SECONDS = 2.0
+"""Seconds that a connection at rest has to show that it works before another is made in its place."""
 AWAY = (
     "PostgreSQL cannot be reached (%s). Calls fail with store_unavailable or outcome_unknown until it is "
-    "back; repeat them with the same keys. It is asked for again every few seconds. If no fail-over "
+    "back; repeat them with the same keys. It is asked for again every second. If no fail-over "
     "is under way, check that the server runs and that the URL names every node of its cluster."
 )
 BACK = "PostgreSQL can be reached again, about %.0f s after it was first missed. There is nothing to do."
@@ -150,6 +159,14 @@ class DriverNoise(logging.Filter):
         return argument == self._pool_name
 
 
+def cut_connection(connection: AsyncConnection[Any]) -> None:
+    """Have whoever waits for an answer over a connection find it broken, without asking the server."""
+    if not connection.closed:
+        # Cancelling the call instead would ask the server to stop it, and wait for that answer in turn.
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+
 class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
     """Connections to one database.
 
@@ -167,10 +184,11 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
             reconnect_failed=self._on_reconnect_failed,
             configure=self._on_connect,
             open=False,
-            name="clew",
+            name=f"clew-{id(self):x}",  # so that each pool tells its own lines in the driver's log
             kwargs={"autocommit": True, "prepare_threshold": 0 if address.prepares else None},
         )
         self.is_away = False
+        self.answer_timeout = address.answer_timeout
         self._away_since = 0.0
         self._noise = DriverNoise(self.name)
 
@@ -183,6 +201,15 @@ class Pool(AsyncConnectionPool[AsyncConnection[Any]]):
         """Close every connection."""
         await super().close(timeout)
         driver_log.removeFilter(self._noise)
+
+    @staticmethod
+    async def check_connection(conn: AsyncConnection[Any]) -> None:
+        """Raise if a connection does not work, or does not answer soon."""
+        timer = asyncio.get_running_loop().call_later(PROBE_SECONDS, cut_connection, conn)
+        try:
+            await AsyncConnectionPool.check_connection(conn)
+        finally:
+            timer.cancel()
 
     async def getconn(self, timeout: float | None = None) -> AsyncConnection[Any]:
         """A connection, waited for as long as the address says; while the server is away, not so long."""
