@@ -59,6 +59,16 @@ def test_a_run_has_the_tests_of_one_suite(pytester: pytest.Pytester, arguments: 
     result.stdout.fnmatch_lines([f"*::{test} PASSED*"])
 
 
+def test_a_run_of_a_suite_does_not_import_other_files(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest('pytest_plugins = ["tests.support.suites"]')
+    pytester.makepyfile(test_suite=SAMPLE_TESTS, test_other="raise AssertionError")
+    pytester.makeini(INI)
+
+    result = pytester.runpytest_subprocess("--suite=ha")
+
+    result.assert_outcomes(passed=1, deselected=2)
+
+
 def test_every_promise_that_waits_for_a_suite_exists() -> None:
     ids = {promise.id for group in read_promises() for promise in group.promises}
 
