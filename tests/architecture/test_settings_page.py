@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import msgspec
 import pytest
@@ -53,6 +54,7 @@ def is_shown(value: object, cell: str) -> bool:
     return re.sub(r"(?<=\d),(?=\d)| \(\d+ [KMG]iB\)$", "", cell) == shown(value)
 
 
+@cache
 def commands() -> list[TyperCommand]:
     """All commands, also those below a group."""
     pending: list[object] = [get_group(build_app())]
