@@ -23,7 +23,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NOT_RUN = {"docs/how-to/observe.md": 1, "docs/how-to/open-a-store.md": 1, "docs/how-to/write-a-store.md": 1}
+NOT_RUN = {
+    "docs/how-to/high-availability.md": 1,
+    "docs/how-to/observe.md": 1,
+    "docs/how-to/open-a-store.md": 1,
+    "docs/how-to/write-a-store.md": 1,
+}
 """How many blocks of which pages are not run; a new one has to be entered here."""
 
 BLOCK = re.compile(
