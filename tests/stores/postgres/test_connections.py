@@ -118,7 +118,6 @@ class TestBrokenConnections:
 
         assert nobody.is_away
 
-    @pytest.mark.promise("B-18")
     async def test_a_server_that_does_not_answer_is_given_up(
         self, postgres_database: PostgresDatabase
     ) -> None:
@@ -146,7 +145,6 @@ class TestBrokenConnections:
         assert is_waiting
         assert commit.version == 1
 
-    @pytest.mark.promise("B-18")
     async def test_an_outage_is_one_line(self, nobody: Pool, caplog: pytest.LogCaptureFixture) -> None:
         await nobody.open()
         async with asyncio.timeout(10):
@@ -158,7 +156,6 @@ class TestBrokenConnections:
         assert line.startswith("PostgreSQL cannot be reached (connection failed: ")
         assert "check that the server runs" in line
 
-    @pytest.mark.promise("B-18")
     async def test_the_end_of_an_outage_is_one_line(
         self, postgres_database: PostgresDatabase, caplog: pytest.LogCaptureFixture
     ) -> None:
