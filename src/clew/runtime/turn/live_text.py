@@ -102,12 +102,16 @@ class TextRecorder:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._start_write)
 
-    def forget(self) -> None:
-        """Forget the answer: it is committed, or never will be. What the store has of it goes too."""
-        answer, self.answer = self.answer, None
+    def end_answer(self) -> None:
+        """Write no more of an answer that has ended: it is about to be committed, which is the better copy."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def forget(self) -> None:
+        """Forget the answer: it is committed, or never will be. What the store has of it goes too."""
+        answer, self.answer = self.answer, None
+        self.end_answer()
         if answer is not None and answer.written_count:
             self._start(self._drop(answer))
 

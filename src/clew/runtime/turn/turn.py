@@ -218,6 +218,8 @@ class Turn:
             reply = await call.ask(llm, request, self._retry_policy, on_text, record_usage)
             record_usage(reply.usage)
             step.watch.add_reply(reply)
+        if self._recorder is not None:
+            self._recorder.end_answer()
         self._model_calls += 1
         return reply
 
