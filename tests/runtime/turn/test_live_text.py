@@ -23,6 +23,7 @@ from clew.runtime.records.events import Event, MessageAdded, RunFinished, TextDe
 from clew.runtime.runtime import Runtime
 from clew.runtime.settings import RuntimeConfig
 from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.live_text import WRITE_SECONDS
 from clew.testing.scripted_model import ScriptedModel
 from tests.support.child_process import ChildProcess
 
@@ -297,6 +298,31 @@ async def test_an_answer_that_is_there_at_once_is_never_written(db: Database) ->
         await runtime.run_turn("a", "Hi")
 
     assert set(texts.calls) <= {"headers"}
+
+
+@pytest.mark.promise("B-17")
+async def test_an_answer_that_has_ended_is_not_written_however_late_its_commit_is(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, texts = db.store.change, provisional_texts(db.store)
+    assert texts is not None
+    writes: list[object] = []
+
+    async def change_late(*arguments: Any) -> Any:
+        await asyncio.sleep(2 * WRITE_SECONDS)
+        return await change(*arguments)
+
+    async def begin(*arguments: object) -> bool:
+        writes.append(arguments)
+        return False
+
+    async with Runtime(db, model=ScriptedModel("Hi.", "Hello.")) as runtime:
+        await runtime.run_turn("a", "Hi")
+        monkeypatch.setattr(db.store, "change", change_late)
+        monkeypatch.setattr(texts, "begin", begin)
+        runtime_events = [event async for event in runtime.stream_turn("b", "Hi")]
+
+    assert (writes, type(runtime_events[-1])) == ([], RunFinished)
 
 
 async def test_a_store_that_cannot_keep_the_text_costs_no_turn(db: Database) -> None:
