@@ -103,7 +103,7 @@ class TextRecorder:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._start_write)
 
     def end_answer(self) -> None:
-        """Write no more of an answer that has ended: it is about to be committed, which is the better copy."""
+        """Write no more of an answer that has ended: it is about to be committed, and the log has it then."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
